@@ -1,0 +1,25 @@
+//! The words that Tunesmith's processes exchange: one JSON object a line, over stdin and stdout.
+//!
+//! This crate exists so that a parent and an engine can be built, replaced and tested apart: it holds plain
+//! types and the framing, does no I/O of its own, and is the only place that knows the wire format.
+//! `docs/PROTOCOL.md` describes the same words for people who write an engine in another language.
+//!
+//! A parent sends [`Request`]s; an engine answers with [`Event`]s, [`Hello`] first and [`Bye`] last.
+//! Unknown fields are ignored on both sides, so that a newer program can add some.
+
+mod event;
+mod framing;
+mod job;
+
+pub use event::{
+    Answer, AnswerStats, Bye, Calibration, Check, Checkpoint, CopyBandwidth, EngineError, Event, Finish, GemmMeasurement,
+    Hello, Layout, Level, Log, LogitsStats, Outcome, Progress, Step, TrainStats, ValueCheck,
+};
+pub use framing::{FrameError, MAX_LINE_BYTES, ParentLine, decode_event, decode_request, encode};
+pub use job::{
+    AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, Optimizer, Prompt, Recompute, Request, RowOrder, RunStatus,
+    Sampling, Schedule, StopHow, TrainJob, Work,
+};
+
+/// Version of the protocol; the first line of an engine states its own, and a parent refuses another.
+pub const PROTOCOL_VERSION: u32 = 1;
