@@ -1,0 +1,65 @@
+//! Peak memory of the device's allocator, which tch does not expose.
+
+use tch::Device;
+
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+mod shim {
+    unsafe extern "C" {
+        pub(super) fn tunesmith_count_cpu_memory() -> i32;
+        pub(super) fn tunesmith_peak_bytes(gpu: i32) -> i64;
+        pub(super) fn tunesmith_reset_peak(gpu: i32);
+    }
+}
+
+fn gpu_index(device: Device) -> i32 {
+    match device {
+        Device::Cuda(index) => index as i32,
+        _ => -1,
+    }
+}
+
+/// Starts counting on the CPU; call before the first tensor. The engine works without, so a failure is not an error.
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+pub(crate) fn start_counting() {
+    // SAFETY: a function of our own shim that takes nothing and catches every exception.
+    unsafe { shim::tunesmith_count_cpu_memory() };
+}
+
+/// Most bytes held since the last [`reset_peak`]; `None` where the allocator does not tell.
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+pub(crate) fn peak_bytes(device: Device) -> Option<u64> {
+    // SAFETY: as above; any index is allowed.
+    u64::try_from(unsafe { shim::tunesmith_peak_bytes(gpu_index(device)) }).ok()
+}
+
+/// Forgets the peak: it is then what is held now.
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+pub(crate) fn reset_peak(device: Device) {
+    // SAFETY: as above.
+    unsafe { shim::tunesmith_reset_peak(gpu_index(device)) }
+}
+
+#[cfg(feature = "no-libtorch")]
+pub(crate) fn start_counting() {}
+
+#[cfg(feature = "no-libtorch")]
+pub(crate) fn peak_bytes(device: Device) -> Option<u64> {
+    u64::try_from(gpu_index(device)).ok()
+}
+
+#[cfg(feature = "no-libtorch")]
+pub(crate) fn reset_peak(device: Device) {
+    gpu_index(device);
+}
+
+/// Most memory that this process has held, in bytes (Linux: VmHWM).
+pub(crate) fn peak_process_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}

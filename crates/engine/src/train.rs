@@ -1,0 +1,268 @@
+//! The training loop: rows in, optimizer steps, an adapter out.
+
+use std::path::Path;
+use std::time::Instant;
+
+use tch::Device;
+use tunesmith_data::{Row, Rows, epoch_order};
+use tunesmith_protocol::{
+    Check, Event, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob, TrainStats,
+};
+
+use crate::adapter::{Adapter, AdapterBase};
+use crate::batch::Packed;
+use crate::error::JobError;
+use crate::memory;
+use crate::model::Decoder;
+use crate::optimizer::{AdamW, clip, learning_rate};
+use crate::out::{Stop, emit, log, progress};
+
+/// Which rows come next: an endless walk over epochs.
+struct RowWalk {
+    rows: usize,
+    order: RowOrder,
+    seed: u64,
+    epoch: u64,
+    at: usize,
+    current: Vec<usize>,
+}
+
+impl RowWalk {
+    fn new(rows: usize, order: RowOrder, seed: u64) -> Self {
+        let mut walk = Self {
+            rows,
+            order,
+            seed,
+            epoch: 0,
+            at: 0,
+            current: vec![],
+        };
+        walk.fill();
+        walk
+    }
+
+    fn fill(&mut self) {
+        self.current = match self.order {
+            RowOrder::Shuffled => epoch_order(self.rows, self.seed, self.epoch),
+            RowOrder::Sequential => (0..self.rows).collect(),
+        };
+    }
+
+    fn next(&mut self) -> usize {
+        if self.at == self.current.len() {
+            self.at = 0;
+            self.epoch += 1;
+            self.fill();
+        }
+        self.at += 1;
+        self.current[self.at - 1]
+    }
+}
+
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// Fine-tunes an adapter as `job` says and saves it under `run_dir`.
+pub(crate) fn train(
+    job: &TrainJob,
+    run_dir: &Path,
+    device: Device,
+    stop: &Stop,
+    arrived: Instant,
+) -> Result<Outcome, JobError> {
+    let _guard = tch::no_grad_guard();
+    let rows = Rows::read(&job.rows)?.rows;
+    if rows.is_empty() || job.steps == 0 || job.batch.micro_batch == 0 || job.batch.accumulation == 0 {
+        return Err(JobError::Request(
+            "a training needs rows, steps, a micro-batch and an accumulation of at least 1".into(),
+        ));
+    }
+    let (model, mut decoder) = Decoder::open(&job.model, device, job.dtype)?;
+    check_rows(&rows, &decoder)?;
+    let mut adapter = match &job.start_from {
+        Some(dir) => Adapter::load(dir, &decoder.config, device, decoder.kind, true)?,
+        None => Adapter::fresh(&decoder.config, &job.lora, job.seed, device, decoder.kind)?,
+    };
+    decoder.attach(&adapter);
+    let mut optimizer = AdamW::new(&adapter.weights);
+    let mut walk = RowWalk::new(rows.len(), job.order, job.seed);
+    let load_secs = arrived.elapsed().as_secs_f64();
+    log(
+        Level::Info,
+        format!(
+            "{} adapter parameters over {} rows; loading took {load_secs:.1} s",
+            adapter.parameters(),
+            rows.len()
+        ),
+    );
+
+    let base = AdapterBase {
+        fingerprint: model.fingerprint()?,
+        dtype: job.dtype.name().to_owned(),
+    };
+    let base_name = job
+        .model
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let recompute = job.recompute == Recompute::Layer;
+    let (mut real_tokens, mut supervised_tokens) = (0, 0);
+    let mut stats = TrainStats {
+        steps: 0,
+        first_step_secs: 0.0,
+        total_secs: 0.0,
+        load_secs,
+        trainable_parameters: adapter.parameters(),
+        peak_bytes: None,
+        peak_process_bytes: None,
+        adapter: None,
+    };
+    memory::reset_peak(device);
+    let started = Instant::now();
+    let mut failure = None;
+    let mut stopped = None;
+    for step in 0..job.steps {
+        stopped = stop.requested();
+        if stopped.is_some() {
+            break;
+        }
+        let step_started = Instant::now();
+        let micro_batches: Vec<Vec<&Row>> = (0..job.batch.accumulation)
+            .map(|_| (0..job.batch.micro_batch).map(|_| &rows[walk.next()]).collect())
+            .collect();
+        let supervised: usize = micro_batches
+            .iter()
+            .flatten()
+            .map(|row| row.supervised.iter().filter(|&&trained| trained).count())
+            .sum();
+        let scale = 1.0 / supervised.max(1) as f64;
+        let mut loss_sum = 0.0;
+        let mut squared_lengths = 0;
+        for rows in &micro_batches {
+            let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
+            loss_sum += decoder.train_pass(&batch, scale, recompute);
+            real_tokens += batch.tokens;
+            supervised_tokens += batch.supervised;
+            squared_lengths += batch.squared_lengths;
+        }
+        let loss = loss_sum * scale;
+        if step == 0 {
+            report_dead_adapters(&adapter);
+        }
+        let lr = learning_rate(&job.optimizer, step, job.steps);
+        let Some(gradients) = &mut adapter.gradients else {
+            break;
+        };
+        let grad_norm = clip(gradients, job.optimizer.max_grad_norm);
+        let good = loss.is_finite() && grad_norm.is_finite();
+        if good {
+            optimizer.step(&mut adapter.weights, gradients, lr, &job.optimizer);
+            let _ = gradients.zero_();
+            adapter.refresh();
+        }
+        if let Device::Cuda(index) = device {
+            tch::Cuda::synchronize(index as i64);
+        }
+        let peak_bytes = memory::peak_bytes(device);
+        let elapsed_secs = arrived.elapsed().as_secs_f64();
+        emit(&Event::Step(Step {
+            step: step + 1,
+            loss: finite(loss),
+            grad_norm: finite(grad_norm),
+            lr,
+            dt_secs: step_started.elapsed().as_secs_f64(),
+            elapsed_secs,
+            real_tokens,
+            // Rows are packed without padding, so every token computed is a real one.
+            padded_tokens: real_tokens,
+            supervised_tokens,
+            squared_lengths,
+            peak_bytes,
+        }));
+        if !good {
+            failure = Some(JobError::NotFinite {
+                what: if loss.is_finite() { "gradient" } else { "loss" },
+                step: step + 1,
+            });
+            break;
+        }
+        progress("train", step + 1, job.steps, "steps", started);
+        stats.steps = step + 1;
+        if step == 0 {
+            stats.first_step_secs = elapsed_secs;
+        }
+        stats.total_secs = elapsed_secs;
+    }
+    stats.peak_bytes = memory::peak_bytes(device);
+    stats.peak_process_bytes = memory::peak_process_bytes();
+    // After a step that is not finite the weights are those of the last good step: worth keeping.
+    if stats.steps > 0 && stopped != Some(StopHow::AfterStep) {
+        adapter.save(&run_dir.join("adapter"), &base, &base_name)?;
+        stats.adapter = Some("adapter".into());
+    }
+    let outcome = Outcome::Train(stats);
+    if let Some(failure) = failure {
+        emit(&Event::Result(outcome));
+        return Err(failure);
+    }
+    if stopped.is_some() {
+        emit(&Event::Result(outcome));
+        return Err(JobError::Stopped);
+    }
+    Ok(outcome)
+}
+
+/// Rows must fit the model before the first step, not fail in the middle of it.
+fn check_rows(rows: &[Row], decoder: &Decoder) -> Result<(), JobError> {
+    let vocabulary = decoder.config.vocab_size;
+    for (index, row) in rows.iter().enumerate() {
+        if let Some(id) = row.input_ids.iter().find(|&&id| id as usize >= vocabulary) {
+            return Err(JobError::Request(format!(
+                "row {index} has token {id}, and the model's vocabulary ends at {}: the rows were made with another tokenizer",
+                vocabulary - 1
+            )));
+        }
+        if row.input_ids.len() > decoder.config.context_length {
+            return Err(JobError::Request(format!(
+                "row {index} is {} tokens long, and the model reads {}",
+                row.input_ids.len(),
+                decoder.config.context_length
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// B matrices without a gradient at the first step never learn (T5). A is not looked at: it gets none while B is zero.
+fn report_dead_adapters(adapter: &Adapter) {
+    let norms = adapter.gradient_norms_of_b();
+    let dead = norms.iter().filter(|&&norm| norm == 0.0).count();
+    emit(&Event::Check(Check {
+        name: "dead_adapters".into(),
+        value: Some(dead as f64),
+    }));
+    let smallest = norms.iter().copied().fold(f64::INFINITY, f64::min);
+    emit(&Event::Check(Check {
+        name: "smallest_adapter_gradient".into(),
+        value: finite(smallest),
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_comes_once_an_epoch() {
+        let mut walk = RowWalk::new(5, RowOrder::Shuffled, 42);
+        let mut first: Vec<_> = (0..5).map(|_| walk.next()).collect();
+        let mut second: Vec<_> = (0..5).map(|_| walk.next()).collect();
+        assert_ne!(first, second, "each epoch has an order of its own");
+        first.sort_unstable();
+        second.sort_unstable();
+        assert_eq!(
+            (first.as_slice(), second.as_slice()),
+            ([0, 1, 2, 3, 4].as_slice(), [0, 1, 2, 3, 4].as_slice())
+        );
+    }
+}

@@ -1,0 +1,376 @@
+//! The engine against numbers that transformers + PEFT gave (fixtures by `xtask/python/make_fixtures.py`), through
+//! the same pipe that the app uses. Live comparisons on real models are `cargo xtask parity`.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use safetensors::SafeTensors;
+use serde::Deserialize;
+use tunesmith_protocol::{
+    Batch, DType, Event, Job, LogitsJob, Lora, Optimizer, Outcome, ParentLine, Prompt, Recompute, Request,
+    RowOrder, RunStatus, Schedule, Step, TrainJob, Work, decode_event, encode,
+};
+
+const MODELS: [&str; 3] = ["llama", "qwen2", "qwen3"];
+
+#[derive(Deserialize)]
+struct Expected {
+    logits: ExpectedLogits,
+    training: ExpectedTraining,
+}
+
+#[derive(Deserialize)]
+struct ExpectedLogits {
+    input_ids: Vec<u32>,
+    token_ids: Vec<usize>,
+    base: LogitSample,
+    adapter: LogitSample,
+}
+
+#[derive(Deserialize)]
+struct LogitSample {
+    largest: f64,
+    values: Vec<Vec<f64>>,
+}
+
+#[derive(Deserialize)]
+struct ExpectedTraining {
+    settings: Settings,
+    loss: Vec<f64>,
+    grad_norm: Vec<f64>,
+    lr: Vec<f64>,
+    adapter_norms_after: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+struct Settings {
+    rank: i64,
+    alpha: f64,
+    learning_rate: f64,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+    weight_decay: f64,
+    warmup_steps: u64,
+    max_grad_norm: f64,
+    micro_batch: usize,
+    accumulation: usize,
+    steps: u64,
+}
+
+fn fixture(model: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(model)
+}
+
+fn expected(model: &str) -> Expected {
+    let text = std::fs::read_to_string(fixture(model).join("expected.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Does one job in an engine process and gives all that it said.
+fn run(work: Work, run_dir: &Path) -> Vec<Event> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tunesmith-engine"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the engine starts: `cargo xtask env` prints the loader path that it needs");
+    let job = Job {
+        run_dir: run_dir.to_owned(),
+        resume_from: None,
+        device: "cpu".into(),
+        threads: Some(2),
+        work,
+    };
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(encode(&Request::Job(Box::new(job))).as_bytes())
+        .unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    let events = stdout
+        .lines()
+        .map(|line| match decode_event(&line.unwrap()) {
+            ParentLine::Event(event) => *event,
+            ParentLine::Text(text) => panic!("not a message: {text}"),
+        })
+        .collect();
+    drop(stdin);
+    child.wait().unwrap();
+    events
+}
+
+fn ended_well(events: &[Event]) {
+    assert!(
+        matches!(events.first(), Some(Event::Hello(_))),
+        "hello comes first: {events:?}"
+    );
+    match events.last() {
+        Some(Event::Bye(bye)) if bye.status == RunStatus::Ok => {}
+        _ => panic!("the job did not end well: {events:?}"),
+    }
+}
+
+fn train_job(model: &str) -> TrainJob {
+    let settings = expected(model).training.settings;
+    let dir = fixture(model);
+    TrainJob {
+        model: dir.clone(),
+        rows: dir.join("rows.safetensors"),
+        dtype: DType::F32,
+        lora: Lora {
+            rank: settings.rank,
+            alpha: settings.alpha,
+            target_modules: [
+                "q_proj",
+                "k_proj",
+                "v_proj",
+                "o_proj",
+                "gate_proj",
+                "up_proj",
+                "down_proj",
+            ]
+            .map(String::from)
+            .into(),
+        },
+        optimizer: Optimizer {
+            learning_rate: settings.learning_rate,
+            beta1: settings.beta1,
+            beta2: settings.beta2,
+            eps: settings.eps,
+            weight_decay: settings.weight_decay,
+            warmup_steps: settings.warmup_steps,
+            schedule: Schedule::Cosine,
+            max_grad_norm: settings.max_grad_norm,
+        },
+        batch: Batch {
+            micro_batch: settings.micro_batch,
+            accumulation: settings.accumulation,
+        },
+        steps: settings.steps,
+        recompute: Recompute::None,
+        order: RowOrder::Sequential,
+        seed: 0,
+        start_from: Some(dir.join("adapter_start")),
+    }
+}
+
+/// Trains in a folder of its own and gives the steps and the folder.
+fn train(job: TrainJob) -> (Vec<Step>, tempfile::TempDir) {
+    let run_dir = tempfile::tempdir().unwrap();
+    let events = run(Work::Train(job), run_dir.path());
+    ended_well(&events);
+    let steps = events
+        .into_iter()
+        .filter_map(|event| {
+            if let Event::Step(step) = event {
+                Some(step)
+            } else {
+                None
+            }
+        })
+        .collect();
+    (steps, run_dir)
+}
+
+fn close(got: f64, expected: f64, tolerance: f64, what: &str) {
+    let error = (got - expected).abs() / expected.abs();
+    assert!(
+        error <= tolerance,
+        "{what}: {got} is not {expected}, relative error {error:e}"
+    );
+}
+
+#[test]
+fn logits_are_those_of_transformers_with_and_without_an_adapter() {
+    for model in MODELS {
+        let expected = expected(model).logits;
+        for (sample, adapter) in [
+            (&expected.base, None),
+            (&expected.adapter, Some(fixture(model).join("adapter_start"))),
+        ] {
+            let run_dir = tempfile::tempdir().unwrap();
+            let prompts = run_dir.path().join("prompts.jsonl");
+            let prompt = Prompt {
+                id: "only".into(),
+                input_ids: expected.input_ids.clone(),
+            };
+            std::fs::write(&prompts, encode(&prompt)).unwrap();
+            let output = run_dir.path().join("logits.safetensors");
+            let job = LogitsJob {
+                model: fixture(model),
+                adapter,
+                prompts,
+                dtype: DType::F32,
+                output: output.clone(),
+            };
+            ended_well(&run(Work::Logits(job), run_dir.path()));
+            let bytes = std::fs::read(output).unwrap();
+            let tensors = SafeTensors::deserialize(&bytes).unwrap();
+            let view = tensors.tensor("only").unwrap();
+            let width = view.shape()[1];
+            let logits: Vec<f32> = view
+                .data()
+                .chunks_exact(4)
+                .map(|chunk| f32::from_le_bytes(chunk.try_into().unwrap()))
+                .collect();
+            for (position, values) in sample.values.iter().enumerate() {
+                for (&token, value) in expected.token_ids.iter().zip(values) {
+                    let got = f64::from(logits[position * width + token]);
+                    assert!(
+                        (got - value).abs() <= 1e-5 * sample.largest,
+                        "{model} {position} {token}: {got} {value}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_steps_are_those_of_peft() {
+    for model in MODELS {
+        let expected = expected(model).training;
+        let (steps, run_dir) = train(train_job(model));
+        assert_eq!(steps.len(), expected.loss.len());
+        for (index, step) in steps.iter().enumerate() {
+            close(
+                step.loss.unwrap(),
+                expected.loss[index],
+                1e-4,
+                &format!("{model} loss {index}"),
+            );
+            close(
+                step.grad_norm.unwrap(),
+                expected.grad_norm[index],
+                1e-3,
+                &format!("{model} gradient norm {index}"),
+            );
+            assert!((step.lr - expected.lr[index]).abs() < 1e-12);
+        }
+        let bytes = std::fs::read(run_dir.path().join("adapter/adapter_model.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        assert_eq!(tensors.len(), expected.adapter_norms_after.len());
+        for (name, norm) in &expected.adapter_norms_after {
+            let view = tensors.tensor(name).unwrap();
+            let squares: f64 = view
+                .data()
+                .chunks_exact(4)
+                .map(|chunk| f64::from(f32::from_le_bytes(chunk.try_into().unwrap())).powi(2))
+                .sum();
+            close(squares.sqrt(), *norm, 1e-3, &format!("{model} {name}"));
+        }
+    }
+}
+
+#[test]
+fn accumulated_passes_are_one_big_batch() {
+    let job = train_job("qwen2");
+    let whole = Batch {
+        micro_batch: 4,
+        accumulation: 1,
+    };
+    let single = Batch {
+        micro_batch: 1,
+        accumulation: 4,
+    };
+    let (whole, _) = train(TrainJob {
+        batch: whole,
+        ..job.clone()
+    });
+    let (single, _) = train(TrainJob { batch: single, ..job });
+    for (whole, single) in whole.iter().zip(&single) {
+        close(single.loss.unwrap(), whole.loss.unwrap(), 1e-5, "loss");
+        close(
+            single.grad_norm.unwrap(),
+            whole.grad_norm.unwrap(),
+            1e-5,
+            "gradient norm",
+        );
+        assert_eq!(single.supervised_tokens, whole.supervised_tokens);
+    }
+}
+
+#[test]
+fn recomputing_layers_changes_no_bit() {
+    let job = train_job("qwen3");
+    let (kept, kept_dir) = train(TrainJob {
+        recompute: Recompute::None,
+        ..job.clone()
+    });
+    let (again, again_dir) = train(TrainJob {
+        recompute: Recompute::Layer,
+        ..job
+    });
+    let numbers = |steps: &[Step]| {
+        steps
+            .iter()
+            .map(|step| (step.loss, step.grad_norm))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&kept), numbers(&again));
+    let adapter = |dir: &tempfile::TempDir| {
+        std::fs::read(dir.path().join("adapter/adapter_model.safetensors")).unwrap()
+    };
+    assert!(adapter(&kept_dir) == adapter(&again_dir), "the adapters differ");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tunesmith-engine"))
+        .env_remove("TUNESMITH_TORCH")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let job = Job {
+        run_dir: "unused".into(),
+        resume_from: None,
+        device: "cuda:0".into(),
+        threads: None,
+        work: Work::Train(train_job("llama")),
+    };
+    let mut stdin = child.stdin.take().unwrap();
+    stdin
+        .write_all(encode(&Request::Job(Box::new(job))).as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\"code\":\"device\""), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn the_end_of_stdin_ends_the_engine() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tunesmith-engine"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdin.take());
+    assert!(
+        !child.wait().unwrap().success(),
+        "an engine whose parent went away has not done its job"
+    );
+}
+
+#[test]
+fn a_training_reports_its_counts_and_its_adapter() {
+    let run_dir = tempfile::tempdir().unwrap();
+    let events = run(Work::Train(train_job("llama")), run_dir.path());
+    ended_well(&events);
+    let Some(Event::Result(Outcome::Train(stats))) = events.iter().rev().nth(1) else {
+        panic!("a result before bye")
+    };
+    assert_eq!(stats.steps, 10);
+    assert!(stats.peak_bytes.unwrap() > 100_000, "{stats:?}");
+    assert!(
+        run_dir
+            .path()
+            .join(stats.adapter.as_ref().unwrap())
+            .join("adapter_config.json")
+            .exists()
+    );
+}
