@@ -41,10 +41,11 @@ pub fn encode<T: Serialize>(message: &T) -> String {
 /// Reads a line of an engine. Whatever is not a message is text; this never fails.
 pub fn decode_event(line: &str) -> ParentLine {
     let line = line.trim_end_matches(['\n', '\r']);
-    if line.starts_with('{') && line.len() <= MAX_LINE_BYTES {
-        if let Ok(event) = serde_json::from_str(line) {
-            return ParentLine::Event(Box::new(event));
-        }
+    if line.starts_with('{')
+        && line.len() <= MAX_LINE_BYTES
+        && let Ok(event) = serde_json::from_str(line)
+    {
+        return ParentLine::Event(Box::new(event));
     }
     ParentLine::Text(line.to_owned())
 }

@@ -1,0 +1,480 @@
+//! From a conversation to tokens and the mask that says which of them are trained.
+//!
+//! The answer's place is found by prefix difference: the template renders the conversation up to the answer, with the
+//! generation prompt, and the same with the answer; what the second adds is the answer. No knowledge of any one
+//! template is needed, and a template that would break the rule is an error instead of a wrong mask. Masking by the
+//! id of the padding token, as is often done, would hide the end token where both are the same.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use tokenizers::Tokenizer;
+use tunesmith_models::{ChatTemplate, Message, Model};
+
+use crate::files::hash_bytes;
+use crate::{DataError, Example, Row, Rows, RowsInfo, RowsReport, Sample, SamplePart};
+
+/// What to do with rows that are too long. They are never cut: half an answer teaches to stop halfway.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LongRows {
+    /// Refuse the data set and name them.
+    #[default]
+    Error,
+    /// Leave them out and count them.
+    Drop,
+}
+
+/// What rows may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Longest row in tokens; the model's context where absent.
+    pub max_length: Option<usize>,
+    /// What to do with longer ones.
+    pub long_rows: LongRows,
+}
+
+/// A model's tokenizer and chat template, ready to make rows and prompts.
+#[derive(Debug)]
+pub struct Encoder {
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    end_tokens: Vec<EndToken>,
+    context: usize,
+    vocabulary: usize,
+}
+
+#[derive(Debug)]
+struct EndToken {
+    id: u32,
+    text: String,
+}
+
+/// A row before the checks that need all rows.
+struct Encoded {
+    row: Row,
+    boundary_differs: bool,
+    text_altered: bool,
+}
+
+impl Encoder {
+    /// Takes tokenizer, chat template, end tokens, context and vocabulary from the model.
+    ///
+    /// # Errors
+    /// [`DataError::Model`] when the model lacks one of them.
+    pub fn new(model: &Model) -> Result<Self, DataError> {
+        let config = model.config();
+        Ok(Self::from_parts(
+            model.tokenizer()?,
+            model.chat_template()?,
+            &model.stop_tokens()?,
+            config.context_length,
+            config.vocab_size,
+        ))
+    }
+
+    fn from_parts(
+        mut tokenizer: Tokenizer,
+        template: ChatTemplate,
+        stop_tokens: &[u32],
+        context: usize,
+        vocabulary: usize,
+    ) -> Self {
+        // A tokenizer file may ask for truncation or padding, both of which would change rows without a word.
+        // Switching truncation off cannot fail.
+        let _ = tokenizer.with_truncation(None);
+        tokenizer.with_padding(None);
+        let end_tokens = stop_tokens
+            .iter()
+            .filter_map(|&id| tokenizer.id_to_token(id).map(|text| EndToken { id, text }))
+            .filter(|token| !token.text.is_empty())
+            .collect();
+        Self {
+            tokenizer,
+            template,
+            end_tokens,
+            context,
+            vocabulary,
+        }
+    }
+
+    /// The row of one conversation, every answer in it supervised from its first token to its end token. What the
+    /// template writes after the last end token is cut off. The length is not limited here.
+    ///
+    /// # Errors
+    /// [`DataError`] when the template or the tokenizer does not accept the conversation, or the answers cannot be
+    /// located in it.
+    pub fn row(&self, example: &Example) -> Result<Row, DataError> {
+        Ok(self.encode(example)?.row)
+    }
+
+    /// The tokens of a conversation that waits for an answer: what generation starts from, and exactly what stands
+    /// before the answer in a row.
+    ///
+    /// # Errors
+    /// [`DataError`] when the template or the tokenizer does not accept the conversation.
+    pub fn prompt(&self, messages: &[Message]) -> Result<Vec<u32>, DataError> {
+        let id = "prompt";
+        self.refuse_end_tokens(id, messages)?;
+        let text = self.render(id, messages, true)?;
+        self.tokenize(id, &text)
+    }
+
+    /// The rows of a data set with what was counted. `progress` is told (examples done, all examples).
+    ///
+    /// # Errors
+    /// As [`Encoder::row`], and [`DataError::LongRows`], [`DataError::TooFewRows`], [`DataError::MaxLength`].
+    pub fn rows(
+        &self,
+        examples: &[Example],
+        policy: Policy,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(Rows, RowsReport), DataError> {
+        let limit = self.limit(policy)?;
+        let mut kept = Vec::with_capacity(examples.len());
+        let mut long: Vec<(usize, &str)> = Vec::new();
+        let (mut boundary_differences, mut altered_texts) = (0, 0);
+        for (index, example) in examples.iter().enumerate() {
+            let encoded = self.encode(example)?;
+            let length = encoded.row.input_ids.len();
+            if length > limit {
+                long.push((length, &example.id));
+            } else {
+                boundary_differences += usize::from(encoded.boundary_differs);
+                altered_texts += usize::from(encoded.text_altered);
+                kept.push((example.id.as_str(), encoded.row));
+            }
+            progress(index as u64 + 1, examples.len() as u64);
+        }
+        if policy.long_rows == LongRows::Error
+            && let Some(&(longest, longest_id)) = long.iter().max_by_key(|(length, _)| *length)
+        {
+            return Err(DataError::LongRows {
+                count: long.len(),
+                total: examples.len(),
+                limit,
+                longest,
+                longest_id: longest_id.to_owned(),
+                context: self.context,
+            });
+        }
+        if kept.len() < 2 {
+            return Err(DataError::TooFewRows {
+                left: kept.len(),
+                total: examples.len(),
+                limit,
+            });
+        }
+        let sample = self.sample(kept[0].0, &kept[0].1)?;
+        let rows = Rows {
+            rows: kept.into_iter().map(|(_, row)| row).collect(),
+        };
+        let report = RowsReport {
+            boundary_differences,
+            altered_texts,
+            ..self.count(&rows, long.len(), sample)
+        };
+        Ok((rows, report))
+    }
+
+    /// Longest row that the policy allows with this model, in tokens.
+    ///
+    /// # Errors
+    /// [`DataError::MaxLength`] when it asks for more than the model's context, or for less than two tokens.
+    pub fn limit(&self, policy: Policy) -> Result<usize, DataError> {
+        let max_length = policy.max_length.unwrap_or(self.context);
+        if !(2..=self.context).contains(&max_length) {
+            return Err(DataError::MaxLength {
+                max_length,
+                context: self.context,
+            });
+        }
+        Ok(max_length)
+    }
+
+    /// The description to write beside the rows.
+    ///
+    /// # Errors
+    /// As [`Encoder::limit`] and [`Encoder::tokenizer_sha256`].
+    pub fn info(
+        &self,
+        source: &str,
+        source_sha256: &str,
+        policy: Policy,
+        report: &RowsReport,
+    ) -> Result<RowsInfo, DataError> {
+        Ok(RowsInfo {
+            source: source.to_owned(),
+            source_sha256: source_sha256.to_owned(),
+            template_sha256: self.template_sha256(),
+            tokenizer_sha256: self.tokenizer_sha256()?,
+            max_length: self.limit(policy)?,
+            report: report.clone(),
+        })
+    }
+
+    /// SHA-256 of what the chat template makes of fixed conversations: equal for templates that do the same, whatever
+    /// their wording, and another one each day for a template that writes the date, as the rows then are too.
+    pub fn template_sha256(&self) -> String {
+        let turns = [("system", "s"), ("user", "u"), ("assistant", "a"), ("user", "v")];
+        let turns = turns.map(|(role, content)| Message {
+            role: role.to_owned(),
+            content: content.to_owned(),
+        });
+        let mut texts = String::new();
+        for messages in [&turns[..2], &turns[..3], &turns, &turns[1..2], &turns[1..3]] {
+            for generation_prompt in [false, true] {
+                // A conversation that the template refuses is a property of it too.
+                texts.push_str(
+                    &self
+                        .template
+                        .render(messages, generation_prompt)
+                        .unwrap_or_default(),
+                );
+                texts.push('\0');
+            }
+        }
+        hash_bytes(texts.as_bytes())
+    }
+
+    /// SHA-256 of the tokenizer in the form of a `tokenizer.json` without white space.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenize`] when it cannot be written in that form.
+    pub fn tokenizer_sha256(&self) -> Result<String, DataError> {
+        let json = self
+            .tokenizer
+            .to_string(false)
+            .map_err(|e| tokenize_error("tokenizer", &e))?;
+        Ok(hash_bytes(json.as_bytes()))
+    }
+
+    /// The text of tokens, special ones included.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenize`] when the tokenizer cannot decode them.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, DataError> {
+        self.tokenizer
+            .decode(ids, false)
+            .map_err(|e| tokenize_error("decoded text", &e))
+    }
+
+    fn encode(&self, example: &Example) -> Result<Encoded, DataError> {
+        let Example { id, messages } = example;
+        self.refuse_end_tokens(id, messages)?;
+        let whole = self.render(id, messages, false)?;
+        let mut row = Row {
+            input_ids: Vec::new(),
+            supervised: Vec::new(),
+        };
+        let mut done = 0;
+        for index in (0..messages.len()).filter(|&index| messages[index].role == "assistant") {
+            let answer = self.answer_span(id, messages, index, &whole, done)?;
+            let context = self.tokenize(id, &whole[done..answer.start])?;
+            row.push(&context, false);
+            let tokens = self.tokenize(id, &whole[answer.clone()])?;
+            if !tokens
+                .last()
+                .is_some_and(|last| self.end_tokens.iter().any(|token| token.id == *last))
+            {
+                return Err(self.no_end_token(id));
+            }
+            row.push(&tokens, true);
+            done = answer.end;
+        }
+        // Nothing stands before the first token that could predict it.
+        if let Some(first) = row.supervised.first_mut() {
+            *first = false;
+        }
+        if let Some(&token) = row
+            .input_ids
+            .iter()
+            .find(|token| **token as usize >= self.vocabulary)
+        {
+            let place = format!("row {id}");
+            return Err(DataError::OutsideVocabulary {
+                place,
+                token,
+                vocabulary: self.vocabulary,
+            });
+        }
+        let boundary_differs = !self.tokenize(id, &whole)?.starts_with(&row.input_ids);
+        // A byte-level tokenizer without an unknown token leaves out what it has no token for, without a word.
+        let text_altered = self.decode(&row.input_ids)? != whole[..done];
+        Ok(Encoded {
+            row,
+            boundary_differs,
+            text_altered,
+        })
+    }
+
+    /// Bytes of the text `whole` that hold the answer `messages[index]`, its end token included. `done` is where the
+    /// answer before it ended.
+    fn answer_span(
+        &self,
+        id: &str,
+        messages: &[Message],
+        index: usize,
+        whole: &str,
+        done: usize,
+    ) -> Result<Range<usize>, DataError> {
+        let changed = |expected: &str, found: &str| {
+            let (expected, found) = where_they_part(expected, found);
+            DataError::TemplatePrefix {
+                id: id.to_owned(),
+                message: index + 1,
+                expected,
+                found,
+            }
+        };
+        let prefix = self.render(id, &messages[..index], true)?;
+        let with_answer = self.render(id, &messages[..=index], false)?;
+        let Some(added) = with_answer.strip_prefix(&prefix) else {
+            return Err(changed(&prefix, &with_answer));
+        };
+        // No message contains an end token as text, so the first one is the answer's.
+        let ends = self
+            .end_tokens
+            .iter()
+            .filter_map(|token| Some(added.find(&token.text)? + token.text.len()));
+        let end = prefix.len() + ends.min().ok_or_else(|| self.no_end_token(id))?;
+        // In the whole conversation this answer must stand as it did when it was the last one.
+        if !whole.starts_with(&with_answer[..end]) {
+            return Err(changed(&with_answer[..end], whole));
+        }
+        if prefix.len() < done {
+            return Err(changed(&whole[..done], &prefix));
+        }
+        Ok(prefix.len()..end)
+    }
+
+    fn refuse_end_tokens(&self, id: &str, messages: &[Message]) -> Result<(), DataError> {
+        for (index, message) in messages.iter().enumerate() {
+            if let Some(token) = self
+                .end_tokens
+                .iter()
+                .find(|token| message.content.contains(&token.text))
+            {
+                let (id, token) = (id.to_owned(), token.text.clone());
+                return Err(DataError::EndTokenInText {
+                    id,
+                    message: index + 1,
+                    token,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn render(&self, id: &str, messages: &[Message], generation_prompt: bool) -> Result<String, DataError> {
+        self.template
+            .render(messages, generation_prompt)
+            .map_err(|source| DataError::Template {
+                id: id.to_owned(),
+                source,
+            })
+    }
+
+    /// Special tokens are written by the template, so the tokenizer adds none.
+    fn tokenize(&self, id: &str, text: &str) -> Result<Vec<u32>, DataError> {
+        let encoding = self
+            .tokenizer
+            .encode_fast(text, false)
+            .map_err(|e| tokenize_error(id, &e))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    fn no_end_token(&self, id: &str) -> DataError {
+        let tokens: Vec<&str> = self.end_tokens.iter().map(|token| token.text.as_str()).collect();
+        let tokens = if tokens.is_empty() {
+            "it has none".to_owned()
+        } else {
+            tokens.join(", ")
+        };
+        DataError::NoEndToken {
+            id: id.to_owned(),
+            tokens,
+        }
+    }
+
+    fn sample(&self, id: &str, row: &Row) -> Result<Sample, DataError> {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for marks in row.supervised.chunk_by(|a, b| a == b) {
+            let end = start + marks.len();
+            parts.push(SamplePart {
+                supervised: marks[0],
+                text: self.decode(&row.input_ids[start..end])?,
+            });
+            start = end;
+        }
+        Ok(Sample {
+            id: id.to_owned(),
+            parts,
+        })
+    }
+
+    fn count(&self, rows: &Rows, dropped_rows: usize, sample: Sample) -> RowsReport {
+        let lengths = || rows.rows.iter().map(|row| row.input_ids.len());
+        let (real_tokens, supervised_tokens) = (rows.tokens(), rows.supervised_tokens());
+        let distinct: HashSet<&Row> = rows.rows.iter().collect();
+        RowsReport {
+            rows: rows.rows.len(),
+            dropped_rows,
+            duplicates: rows.rows.len() - distinct.len(),
+            real_tokens,
+            supervised_tokens,
+            supervised_share: supervised_tokens as f64 / real_tokens as f64,
+            fewest_supervised: rows
+                .rows
+                .iter()
+                .map(Row::supervised_tokens)
+                .min()
+                .unwrap_or_default(),
+            longest: lengths().max().unwrap_or_default(),
+            shortest: lengths().min().unwrap_or_default(),
+            mean_length: real_tokens as f64 / rows.rows.len() as f64,
+            boundary_differences: 0,
+            altered_texts: 0,
+            largest_token: rows
+                .rows
+                .iter()
+                .flat_map(|row| &row.input_ids)
+                .copied()
+                .max()
+                .unwrap_or_default(),
+            vocabulary: self.vocabulary,
+            sample,
+        }
+    }
+}
+
+impl Row {
+    fn push(&mut self, tokens: &[u32], supervised: bool) {
+        self.input_ids.extend_from_slice(tokens);
+        self.supervised.resize(self.input_ids.len(), supervised);
+    }
+}
+
+fn tokenize_error(id: &str, error: &tokenizers::Error) -> DataError {
+    DataError::Tokenize {
+        id: id.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+/// The first difference of two texts, each with a little of what follows.
+fn where_they_part(expected: &str, found: &str) -> (String, String) {
+    let same: usize = expected
+        .chars()
+        .zip(found.chars())
+        .take_while(|(a, b)| a == b)
+        .map(|(a, _)| a.len_utf8())
+        .sum();
+    let excerpt = |text: &str| text[same..].chars().take(40).collect();
+    (excerpt(expected), excerpt(found))
+}
+
+#[cfg(test)]
+mod tests;

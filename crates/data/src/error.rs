@@ -1,0 +1,495 @@
+//! What can be wrong with a data set, each with a stable code, a sentence and what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use tunesmith_models::ModelError;
+
+/// Something is wrong with a data set or a rows file.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file could not be written; nothing half-written is left under its name.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data set has no rows.
+    #[error("{} holds no rows: it is empty or has only blank lines", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The data set has a single row.
+    #[error("{} holds one row; a training needs at least two", path.display())]
+    OneRow {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Fewer than two rows can be used.
+    #[error(
+        "{left} of {total} rows can be used (longest allowed: {limit} tokens); a training needs at least two"
+    )]
+    TooFewRows {
+        /// Rows that can be used.
+        left: usize,
+        /// All rows.
+        total: usize,
+        /// Longest length allowed, in tokens.
+        limit: usize,
+    },
+    /// A line of the data set cannot be used.
+    #[error("line {line} of {file}: {problem}")]
+    Line {
+        /// Name of the file.
+        file: String,
+        /// From 1, blank lines counted.
+        line: usize,
+        /// What is wrong with it.
+        problem: LineProblem,
+    },
+    /// The model's folder or file has a fault.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The chat template does not accept a conversation.
+    #[error("row {id}: the chat template cannot render the conversation: {source}")]
+    Template {
+        /// Id of the example.
+        id: String,
+        /// What the template said.
+        source: ModelError,
+    },
+    /// The answer's place cannot be told, because later text changes earlier text.
+    #[error(
+        "row {id}: the chat template changes earlier text once message {message} follows, so the place of that answer \
+         cannot be told: expected text that goes on from {expected:?}, found {found:?}"
+    )]
+    TemplatePrefix {
+        /// Id of the example.
+        id: String,
+        /// Number of the answer among the messages, from 1.
+        message: usize,
+        /// The end of the text that should have stayed.
+        expected: String,
+        /// What stands in its place.
+        found: String,
+    },
+    /// The template writes no end token after an answer.
+    #[error(
+        "row {id}: the chat template writes none of the model's end tokens ({tokens}) after an answer, so training \
+         could not teach the model to stop"
+    )]
+    NoEndToken {
+        /// Id of the example.
+        id: String,
+        /// The end tokens, as text.
+        tokens: String,
+    },
+    /// A message contains an end token as text.
+    #[error("row {id}: message {message} contains {token:?}, which the model reads as the end of a message")]
+    EndTokenInText {
+        /// Id of the example.
+        id: String,
+        /// Number of the message, from 1.
+        message: usize,
+        /// The token's text.
+        token: String,
+    },
+    /// The tokenizer failed.
+    #[error("row {id}: the tokenizer failed: {reason}")]
+    Tokenize {
+        /// Id of the example.
+        id: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The tokenizer knows a token that the model has no embedding for.
+    #[error("{place}: token {token} is outside the model's vocabulary of {vocabulary}")]
+    OutsideVocabulary {
+        /// Row or file.
+        place: String,
+        /// The token's id.
+        token: u32,
+        /// Size of the vocabulary.
+        vocabulary: usize,
+    },
+    /// Rows are longer than allowed.
+    #[error(
+        "{count} of {total} rows are longer than {limit} tokens; the longest is row {longest_id} with {longest} tokens"
+    )]
+    LongRows {
+        /// Rows that are too long.
+        count: usize,
+        /// All rows.
+        total: usize,
+        /// Longest length allowed, in tokens.
+        limit: usize,
+        /// Length of the longest row, in tokens.
+        longest: usize,
+        /// Its id.
+        longest_id: String,
+        /// The model's own limit, in tokens.
+        context: usize,
+    },
+    /// A length limit that the model cannot keep.
+    #[error("max_length {max_length} is not between 2 and the model's context of {context} tokens")]
+    MaxLength {
+        /// What was asked for.
+        max_length: usize,
+        /// The model's own limit.
+        context: usize,
+    },
+    /// A rows file is damaged or was made by something else.
+    #[error("{} is no usable rows file: {problem}", path.display())]
+    RowsFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: RowsProblem,
+    },
+    /// `rows.json` is damaged or was made by something else.
+    #[error("{} is no usable description of rows: {reason}", path.display())]
+    RowsManifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What is wrong with a line of a data set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LineProblem {
+    /// Not UTF-8.
+    #[error("byte {byte} is not valid UTF-8")]
+    NotUtf8 {
+        /// From 1, within the line.
+        byte: usize,
+    },
+    /// Longer than any row can be.
+    #[error("the line is longer than {limit} bytes")]
+    TooLong {
+        /// Longest line that is read.
+        limit: usize,
+    },
+    /// Not JSON.
+    #[error("not valid JSON at column {column}: {reason}")]
+    NotJson {
+        /// From 1.
+        column: usize,
+        /// What the parser said.
+        reason: String,
+        /// The line looks like a piece of a JSON array or of an object that spans lines.
+        part_of_larger: bool,
+    },
+    /// JSON, but no object.
+    #[error("expected a JSON object, found {found}")]
+    NotObject {
+        /// e.g. `a list`.
+        found: &'static str,
+    },
+    /// No column tells the form of the row.
+    #[error(
+        "no answer here: expected the columns prompt and completion, or instruction and output, or messages; \
+         found {}",
+        columns(seen)
+    )]
+    UnknownColumns {
+        /// Columns of the row.
+        seen: Vec<String>,
+        /// Found name and the name that was probably meant.
+        suggestion: Option<(String, &'static str)>,
+    },
+    /// A column is missing.
+    #[error("the column {column} is missing; found {}", columns(seen))]
+    MissingColumn {
+        /// Its name.
+        column: &'static str,
+        /// Columns of the row.
+        seen: Vec<String>,
+        /// Found name and the name that was probably meant.
+        suggestion: Option<(String, &'static str)>,
+    },
+    /// A column holds no text.
+    #[error("{column} must be text, found {found}")]
+    NotText {
+        /// Its name, e.g. `messages[2].content`.
+        column: String,
+        /// e.g. `a number`.
+        found: &'static str,
+    },
+    /// A column that must hold text is empty.
+    #[error("{column} is empty")]
+    EmptyText {
+        /// Its name.
+        column: String,
+        /// Whether it is an answer.
+        answer: bool,
+    },
+    /// `messages` is no list.
+    #[error("messages must be a list of {{\"role\", \"content\"}} objects, found {found}")]
+    MessagesNotList {
+        /// e.g. `text`.
+        found: &'static str,
+    },
+    /// A message is no object with role and content.
+    #[error("messages[{index}] must be an object with role and content, found {found}")]
+    MessageShape {
+        /// From 0, as in JSON.
+        index: usize,
+        /// e.g. `text`, or the keys.
+        found: String,
+    },
+    /// A role that chat templates do not know.
+    #[error("messages[{index}].role is {role:?}; expected system, user, assistant or tool")]
+    UnknownRole {
+        /// From 0, as in JSON.
+        index: usize,
+        /// What was found.
+        role: String,
+        /// What was probably meant.
+        suggestion: Option<&'static str>,
+    },
+    /// Calls of tools cannot be rendered.
+    #[error("messages[{index}] has tool_calls, which are not supported")]
+    ToolCalls {
+        /// From 0, as in JSON.
+        index: usize,
+    },
+    /// Nothing to learn: the conversation does not end with an answer.
+    #[error("the last message is the {role}'s; expected the assistant's")]
+    LastNotAssistant {
+        /// Its role.
+        role: String,
+    },
+    /// An answer to nothing.
+    #[error("the first answer has no user message before it")]
+    NoQuestion,
+}
+
+/// What is wrong with a rows file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RowsProblem {
+    /// The safetensors header or the file's length is wrong.
+    #[error("{0}")]
+    Container(String),
+    /// A tensor is missing.
+    #[error("the tensor {0} is missing")]
+    MissingTensor(&'static str),
+    /// A tensor of another type or shape.
+    #[error("the tensor {name} is {found}, expected {expected}")]
+    TensorForm {
+        /// Its name.
+        name: &'static str,
+        /// Type and shape found.
+        found: String,
+        /// Type and shape expected.
+        expected: &'static str,
+    },
+    /// Lengths differ.
+    #[error("input_ids has {input_ids} tokens and supervised {supervised}")]
+    Lengths {
+        /// Tokens.
+        input_ids: usize,
+        /// Marks.
+        supervised: usize,
+    },
+    /// Offsets do not cut the tokens into rows.
+    #[error("offset {index} is {value}: {reason}")]
+    Offset {
+        /// Its place.
+        index: usize,
+        /// Its value.
+        value: i64,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// No rows.
+    #[error("it holds no rows")]
+    NoRows,
+    /// A token id below zero.
+    #[error("row {row} has the token id {value}")]
+    NegativeId {
+        /// From 0.
+        row: usize,
+        /// The id.
+        value: i32,
+    },
+    /// A mark that is neither 0 nor 1.
+    #[error("row {row} has the mark {value}; expected 0 or 1")]
+    Mark {
+        /// From 0.
+        row: usize,
+        /// The mark.
+        value: u8,
+    },
+    /// The first token of a row has nothing to be predicted from.
+    #[error("row {row} supervises its first token, which nothing can predict")]
+    FirstSupervised {
+        /// From 0.
+        row: usize,
+    },
+    /// Nothing to learn.
+    #[error("no token is supervised, so there is nothing to learn")]
+    NothingSupervised,
+}
+
+fn columns(seen: &[String]) -> String {
+    if seen.is_empty() {
+        "no columns".to_owned()
+    } else {
+        seen.join(", ")
+    }
+}
+
+impl DataError {
+    /// A stable name of the kind of error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "data_read",
+            Self::Write { .. } => "data_write",
+            Self::Empty { .. } => "data_empty",
+            Self::OneRow { .. } => "one_row",
+            Self::TooFewRows { .. } => "too_few_rows",
+            Self::Line { problem, .. } => problem.code(),
+            Self::Model(error) => error.code(),
+            Self::Template { .. } => "template_refuses",
+            Self::TemplatePrefix { .. } => "template_prefix",
+            Self::NoEndToken { .. } => "no_end_token",
+            Self::EndTokenInText { .. } => "end_token_in_text",
+            Self::Tokenize { .. } => "tokenize",
+            Self::OutsideVocabulary { .. } => "outside_vocabulary",
+            Self::LongRows { .. } => "long_rows",
+            Self::MaxLength { .. } => "max_length",
+            Self::RowsFile { .. } => "rows_file",
+            Self::RowsManifest { .. } => "rows_manifest",
+        }
+    }
+
+    /// What to do, one sentence each.
+    pub fn hints(&self) -> Vec<String> {
+        let hint = match self {
+            Self::Model(error) => return error.hints(),
+            Self::Template { source, .. } => {
+                let mut hints = vec![
+                    "compare the roles and their order with what the model's chat template allows".to_owned(),
+                ];
+                hints.extend(source.hints());
+                return hints;
+            }
+            Self::Line { problem, .. } => return problem.hints(),
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                "check the path; a relative path starts at the folder that the command runs in".to_owned()
+            }
+            Self::Read { .. } => "check that the file can be opened and read by this user".to_owned(),
+            Self::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "free some space on that disk, then run the command again; nothing was lost".to_owned()
+            }
+            Self::Write { .. } => "check that the folder exists and can be written by this user".to_owned(),
+            Self::Empty { .. } => {
+                "write one JSON object a line, e.g. {\"prompt\": \"…\", \"completion\": \"…\"}".to_owned()
+            }
+            Self::TooFewRows { left, total, .. } if left < total => {
+                "raise max_length, or shorten or split the long rows".to_owned()
+            }
+            Self::OneRow { .. } | Self::TooFewRows { .. } => "add rows; some hundreds are a usual beginning".to_owned(),
+            Self::TemplatePrefix { .. } => {
+                "split the conversation into rows that end with one answer each, or use a model whose template keeps \
+                 earlier turns as they are"
+                    .to_owned()
+            }
+            Self::NoEndToken { .. } => {
+                "use the instruct variant of the model, or one whose chat template ends each answer".to_owned()
+            }
+            Self::EndTokenInText { token, .. } => format!("take {token} out of the text of this row"),
+            Self::Tokenize { .. } => "check that the model's tokenizer is complete".to_owned(),
+            Self::OutsideVocabulary { .. } => {
+                "the tokenizer belongs to another model; make the rows again with the model that is trained".to_owned()
+            }
+            Self::LongRows { limit, context, longest, .. } if limit < context && longest <= context => format!(
+                "raise max_length (the model's context allows {context}), or set long_rows = \"drop\" to leave these \
+                 rows out; rows are never cut"
+            ),
+            Self::LongRows { context, .. } => format!(
+                "shorten or split these rows (the model's context is {context} tokens), or set long_rows = \"drop\" \
+                 to leave them out; rows are never cut"
+            ),
+            Self::MaxLength { context, .. } => format!("choose a max_length from 2 to {context}"),
+            Self::RowsFile { .. } | Self::RowsManifest { .. } => {
+                "make the rows again from the data set; they are rebuilt by every training".to_owned()
+            }
+        };
+        vec![hint]
+    }
+}
+
+impl LineProblem {
+    /// A stable name of the kind of error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotUtf8 { .. } => "not_utf8",
+            Self::TooLong { .. } => "line_too_long",
+            Self::NotJson { .. } => "not_json",
+            Self::NotObject { .. } => "not_object",
+            Self::UnknownColumns { .. } => "unknown_columns",
+            Self::MissingColumn { .. } => "missing_column",
+            Self::NotText { .. } => "not_text",
+            Self::EmptyText { answer: true, .. } => "empty_answer",
+            Self::EmptyText { answer: false, .. } => "empty_prompt",
+            Self::MessagesNotList { .. } | Self::MessageShape { .. } => "message_shape",
+            Self::UnknownRole { .. } => "unknown_role",
+            Self::ToolCalls { .. } => "tool_calls",
+            Self::LastNotAssistant { .. } => "last_not_assistant",
+            Self::NoQuestion => "no_question",
+        }
+    }
+
+    /// What to do, one sentence each.
+    pub fn hints(&self) -> Vec<String> {
+        let hint = match self {
+            Self::UnknownColumns { suggestion: Some((found, meant)), .. }
+            | Self::MissingColumn { suggestion: Some((found, meant)), .. } => {
+                format!("did you mean {meant}? Rename the column {found}")
+            }
+            Self::UnknownRole { suggestion: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::NotUtf8 { .. } => {
+                "save the file as UTF-8 (JSON allows no other encoding)".to_owned()
+            }
+            Self::NotJson { part_of_larger: true, .. } | Self::NotObject { found: "a list" } => {
+                "the file must be JSON lines: each line one whole object, no list around them and no line breaks \
+                 within; `jq -c '.[]' file.json > file.jsonl` converts a list"
+                    .to_owned()
+            }
+            Self::NotJson { .. } | Self::NotObject { .. } | Self::TooLong { .. } => {
+                "write one JSON object a line, e.g. {\"prompt\": \"…\", \"completion\": \"…\"}".to_owned()
+            }
+            Self::UnknownColumns { .. } | Self::MissingColumn { .. } => {
+                "use prompt and completion, or instruction, input and output, or messages; further columns are ignored"
+                    .to_owned()
+            }
+            Self::NotText { .. } => "put the text itself there, in quotes".to_owned(),
+            Self::EmptyText { .. } => "fill it or take the row out".to_owned(),
+            Self::MessagesNotList { .. } | Self::MessageShape { .. } | Self::UnknownRole { .. } => {
+                "e.g. {\"messages\": [{\"role\": \"user\", \"content\": \"…\"}, {\"role\": \"assistant\", \"content\": \
+                 \"…\"}]}"
+                    .to_owned()
+            }
+            Self::ToolCalls { .. } => "take the row out, or write the call as the message's content".to_owned(),
+            Self::LastNotAssistant { .. } => {
+                "end the conversation with the answer that the model is to learn".to_owned()
+            }
+            Self::NoQuestion => "begin with a user message, after a system message if there is one".to_owned(),
+        };
+        vec![hint]
+    }
+}

@@ -1,0 +1,61 @@
+//! What can go wrong when a report is made, written or read.
+
+use std::path::PathBuf;
+
+/// A report that could not be made, written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The text is no report.
+    #[error("this is not a report: {0}")]
+    NotAReport(#[source] serde_json::Error),
+    /// A report of a later version that this program cannot read.
+    #[error("this report has schema version {found}, and this program reads up to {known}")]
+    TooNew {
+        /// Version of the report.
+        found: u32,
+        /// Version of this program.
+        known: u32,
+    },
+    /// The report could not be put into words.
+    #[error("the report could not be rendered: {0}")]
+    Render(#[from] minijinja::Error),
+    /// The report could not be turned into JSON.
+    #[error("the report could not be turned into JSON: {0}")]
+    Encode(#[source] serde_json::Error),
+    /// A file could not be written.
+    #[error("{path} could not be written: {source}", path = path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl ReportError {
+    /// A stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotAReport(_) => "not_a_report",
+            Self::TooNew { .. } => "report_too_new",
+            Self::Render(_) => "report_not_rendered",
+            Self::Encode(_) => "report_not_encoded",
+            Self::Write { .. } => "report_not_written",
+        }
+    }
+
+    /// What to do, one sentence each.
+    pub fn hints(&self) -> Vec<String> {
+        let hint = match self {
+            Self::NotAReport(_) => "choose the report.json that lies beside a report.html",
+            Self::TooNew { .. } => "open it with the version of Tunesmith that wrote it, or a later one",
+            Self::Render(_) | Self::Encode(_) => {
+                "the run itself is unharmed; please report this as a fault of Tunesmith"
+            }
+            Self::Write { .. } => {
+                "check that the folder exists, is writable and has room, then make the report again"
+            }
+        };
+        vec![hint.to_owned()]
+    }
+}

@@ -1,0 +1,202 @@
+//! How each number was counted and which comparisons the numbers do not allow (X16), and the words of the trade.
+
+use tunesmith_measure::practical_peak;
+
+use crate::format::{plural, points};
+use crate::{CountingRule, ReportInput};
+
+/// The rules that every report states, then those of this run.
+pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
+    let fixed = [
+        (
+            "Valid step",
+            "gradient norm above zero, tokens above zero, time above zero, loss finite. A missing gradient norm is \
+             invalid. Invalid steps are marked and left out of every statistic except peak memory.",
+        ),
+        (
+            "Steady speed",
+            "real tokens of the steps after the warm-up, divided by the wall time of those steps. Taken from the \
+             cumulative counter, by difference; the counter is never summed.",
+        ),
+        (
+            "Whole-run speed",
+            "final cumulative count of real tokens, divided by all time from the job's arrival, model loading included.",
+        ),
+        (
+            "Real and padded tokens",
+            "padding is computed but teaches nothing. Charts and headlines use real tokens; the padded figure stands beside.",
+        ),
+        (
+            "Time to first step",
+            "from the job's arrival to the end of the first step, model loading included.",
+        ),
+        (
+            "MFU, LoRA-exact",
+            "operations that the mathematics needs, divided by time and peak: forward, input gradients of frozen layers \
+             (none for q, k, v of the first layer), both gradients of the adapters, attention over the causal half, the \
+             head for supervised tokens alone. Padding is counted, since it is computed.",
+        ),
+        (
+            "MFU, 6ND",
+            "6 × parameters × tokens, as most published figures count it. It includes weight gradients that LoRA never \
+             computes, so it reads about half as high again; use it against published 6ND figures alone.",
+        ),
+        (
+            "MFU, hardware",
+            "the LoRA-exact count plus what the backward pass computed again.",
+        ),
+        (
+            "Measured peak",
+            "mean speed of square matrix products, 2n³ operations each, of the fastest layout in the format that was \
+             trained in. Emulated formats and products with wrong values are no peak.",
+        ),
+        (
+            "Peak memory",
+            "most that the device's allocator held, in GiB of 2³⁰ bytes. What the driver holds beside it is not in it.",
+        ),
+        (
+            "Scores",
+            "execution match: the query runs and its rows equal those of the gold query. Exact match: equal after \
+             normalising case, quotes and spacing. Executes: runs without an error. One point is one percent of the questions.",
+        ),
+        (
+            "Intervals",
+            "Wilson's 95 % interval in the charts; the noise of a score is the binomial 95 % half-width. A change counts \
+             only outside that and, where every answer was kept, with McNemar's exact p below 0.05.",
+        ),
+    ];
+    let mut rules: Vec<CountingRule> = fixed
+        .into_iter()
+        .map(|(title, text)| CountingRule {
+            title: title.to_owned(),
+            text: text.to_owned(),
+        })
+        .collect();
+    let extraction = run
+        .after
+        .iter()
+        .chain(&run.before)
+        .map(|result| &result.extraction_rule)
+        .find(|rule| !rule.is_empty());
+    if let Some(rule) = extraction {
+        rules.push(CountingRule {
+            title: "Query taken out of an answer".to_owned(),
+            text: rule.clone(),
+        });
+    }
+    rules.extend(run.counting_rules.iter().cloned());
+    rules
+}
+
+/// Comparisons that these numbers do not allow, those of this run first.
+pub(crate) fn invalid_comparisons(run: &ReportInput) -> Vec<String> {
+    let mut all = Vec::new();
+    let summary = &run.summary;
+    if run
+        .calibration
+        .as_ref()
+        .is_none_or(|calibration| practical_peak(calibration, run.dtype).is_none())
+    {
+        all.push(format!(
+            "No peak was measured for {}, so no share of a measured peak can be stated or compared.",
+            run.dtype.name()
+        ));
+    }
+    if run
+        .calibration
+        .as_ref()
+        .is_some_and(|calibration| calibration.device == "cpu")
+    {
+        all.push("This run was on a processor; its speed says nothing about any graphics card.".to_owned());
+    }
+    if summary.steady_steps < 10 {
+        all.push(format!(
+            "The steady window has only {}; a longer one may read differently.",
+            plural(summary.steady_steps as u64, "step")
+        ));
+    }
+    let questions = run
+        .after
+        .as_ref()
+        .or(run.before.as_ref())
+        .map(|result| result.questions);
+    if let Some(questions) = questions.filter(|questions| (1..300).contains(questions)) {
+        let worst =
+            tunesmith_measure::stats::binomial_half_width(questions / 2, questions).unwrap_or_default();
+        all.push(format!(
+            "Scores are of {}: differences of up to {} points are noise, and a score over the full set may differ.",
+            plural(questions, "question"),
+            points(100.0 * worst)
+        ));
+    }
+    let always = [
+        "One run is one run: a difference in speed from another run is a finding only with three or more repeats of each.",
+        "Memory that differs by less than 2 GiB between single runs is noise.",
+        "LoRA-exact MFU against anyone's 6ND MFU: compare 6ND with 6ND.",
+        "Steady speed against a whole-run speed, or against a sweep with shorter windows, which reads a few percent higher.",
+        "Another machine, driver, torch version, thread count or power limit changes the whole stack; the difference has no \
+         single cause.",
+        "Scores with another question set, another number of questions or another rule of taking the query out of the answer.",
+    ];
+    all.extend(always.into_iter().map(str::to_owned));
+    all
+}
+
+/// Words of the trade, in the order in which a report uses them.
+pub(crate) const GLOSSARY: [(&str, &str); 16] = [
+    (
+        "Execution match",
+        "share of questions whose query gives the same rows as the gold query when both are run.",
+    ),
+    (
+        "95 % interval",
+        "range in which the true share lies in 19 of 20 such measurements.",
+    ),
+    (
+        "Token",
+        "piece of text that the model reads at once; an English word is about one and a half.",
+    ),
+    (
+        "Supervised token",
+        "token of the wanted answer, whose prediction is trained; the question's tokens are only read.",
+    ),
+    (
+        "Step",
+        "one change of the adapter's weights, after a batch of rows.",
+    ),
+    (
+        "Loss",
+        "how surprised the model is by the wanted answers, in nats per supervised token; lower is better.",
+    ),
+    (
+        "Gradient norm",
+        "length of the change that the step asks for, before clipping; zero means that nothing is learned.",
+    ),
+    ("Learning rate", "how far a step goes."),
+    (
+        "LoRA",
+        "training of small added matrices (the adapter) while the model's own weights stay frozen.",
+    ),
+    (
+        "Warm-up",
+        "first steps, slower than the rest, left out of the steady figures.",
+    ),
+    ("TFLOPS", "10¹² additions and multiplications per second."),
+    (
+        "MFU",
+        "model FLOPs utilisation: the share of a peak speed that the useful work reached.",
+    ),
+    (
+        "Measured peak",
+        "speed of large matrix products on this very device: the practical limit.",
+    ),
+    (
+        "Spec-sheet peak",
+        "speed that the maker states: the theoretical limit.",
+    ),
+    (
+        "Recomputation",
+        "computing parts of the forward pass again in the backward pass instead of keeping them: slower, less memory.",
+    ),
+    ("GiB", "2³⁰ bytes, 7 % more than a GB."),
+];
