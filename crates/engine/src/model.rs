@@ -87,7 +87,7 @@ impl Decoder {
             let q = linear("self_attn.q_proj", config.qkv_bias)?;
             let k = linear("self_attn.k_proj", config.qkv_bias)?;
             let v = linear("self_attn.v_proj", config.qkv_bias)?;
-            let o = linear("self_attn.o_proj", false)?;
+            let o = linear("self_attn.o_proj", config.output_bias)?;
             let gate = linear("mlp.gate_proj", false)?;
             let up = linear("mlp.up_proj", false)?;
             let down = linear("mlp.down_proj", false)?;

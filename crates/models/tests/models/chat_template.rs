@@ -1,0 +1,111 @@
+//! Chat templates against transformers' own renderings (`fixtures/chats.json`), and those that mean harm.
+
+use tunesmith_models::{ChatTemplate, Message, ModelError};
+
+use crate::{fixture, told};
+
+const TEMPLATES: [(&str, &str); 4] = [
+    ("blocks.jinja", include_str!("templates/blocks.jinja")),
+    ("chatml.jinja", include_str!("templates/chatml.jinja")),
+    ("headers.jinja", include_str!("templates/headers.jinja")),
+    ("thinking.jinja", include_str!("templates/thinking.jinja")),
+];
+
+fn template(source: &str) -> ChatTemplate {
+    ChatTemplate::new(source, Some("<bos>"), Some("<eos>")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn render(source: &str) -> Result<String, ModelError> {
+    template(source).render(&[Message::new("user", "hello")], true)
+}
+
+#[test]
+fn templates_render_as_transformers_renders_them() {
+    let rows = fixture(include_str!("fixtures/chats.json"));
+    assert_eq!(rows.len(), 32);
+    for row in rows {
+        let (_, source) = TEMPLATES
+            .iter()
+            .find(|(name, _)| row["template"] == *name)
+            .unwrap();
+        let messages: Vec<Message> = serde_json::from_value(row["messages"].clone()).unwrap();
+        let text = template(source).render(&messages, row["prompt"].as_bool().unwrap());
+        let text = text.unwrap_or_else(|error| panic!("{}: {error}", row["template"]));
+        assert_eq!(
+            text,
+            row["text"].as_str().unwrap(),
+            "{} with {}",
+            row["template"],
+            row["messages"]
+        );
+    }
+}
+
+#[test]
+fn a_template_that_refuses_the_messages_is_quoted() {
+    let error = template(TEMPLATES[2].1)
+        .render(&[Message::new("tool", "4")], false)
+        .unwrap_err();
+    assert!(
+        told(&error).contains("only users and assistants speak here, not tool"),
+        "{}",
+        told(&error)
+    );
+    assert_eq!(error.code(), "chat_template");
+}
+
+#[test]
+fn a_mistake_in_a_template_names_its_line() {
+    let error = ChatTemplate::new("one\ntwo {% if %}", None, None).unwrap_err();
+    assert!(
+        error.to_string().contains("cannot be parsed in line 2"),
+        "{error}"
+    );
+    let error = render("one\n{{ messages[0].content.no_such_method() }}").unwrap_err();
+    assert!(error.to_string().contains("failed in line 2"), "{error}");
+}
+
+#[test]
+fn a_missing_special_token_prints_nothing() {
+    let template = ChatTemplate::new("{{ bos_token }}|{{ eos_token is defined }}", None, None).unwrap();
+    assert_eq!(template.render(&[], false).unwrap(), "|False");
+}
+
+#[test]
+fn hostile_templates_are_stopped() {
+    let doubling = format!(
+        "{{% set ns = namespace(s='x') %}}{}",
+        "{% set ns.s = ns.s ~ ns.s %}".repeat(60)
+    );
+    let cases = [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{{ b }}{% endfor %}{% endfor %}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+        "{{ 'x' * 100000000000 }}",
+        "{{ ('x' * 100000000) | length }}{{ ('x' * 100000000) | length }}",
+        "{{ '{:>99999999999}'.format(1) }}",
+        "{{ '{:.99999999999f}'.format(1.5) }}",
+        "{{ '{:>{}}'.format(1, 99999999999) }}",
+        "{{ '%99999999999d' | format(1) }}",
+        "{{ '%*d' | format(99999999999, 1) }}",
+        "{{ '%99999999999d' % 1 }}",
+        "{{ 'x' | indent(99999999999, true) }}",
+        "{{ [1] | batch(99999999999, 'x') | list }}",
+        "{{ [1] | slice(99999999999) | list }}",
+        "{{ [1] * 99999999999 }}",
+        "{{ 'xxxxxxxx'.replace('', 'x' * 1000000) | length }}{{ ('xxxxxxxx' * 100000).replace('x', 'x' * 100000) | length }}",
+        "{{ ('x,' * 1000000).split(',') | join('y' * 1000000) | length }}",
+        "{{ range(99999999999) | list | length }}",
+        "{{ messages | tojson(indent=99999999999) }}",
+        &doubling,
+    ];
+    for source in cases {
+        let shown: String = source.chars().take(80).collect();
+        let error = render(source).expect_err(&shown);
+        assert!(
+            matches!(error, ModelError::ChatTemplate { .. }),
+            "{shown}: {error}"
+        );
+    }
+    assert!(ChatTemplate::new(&"{% if true %}".repeat(100_000), None, None).is_err());
+    assert!(ChatTemplate::new(&"(".repeat(100_000).replacen('(', "{{ (", 1), None, None).is_err());
+}
