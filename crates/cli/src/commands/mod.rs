@@ -1,0 +1,9 @@
+//! One function per command: what it does with the library, and what it says.
+
+mod runs;
+mod training;
+mod using;
+
+pub(crate) use runs::{list_runs, report, show_run};
+pub(crate) use training::{calibrate, quickstart, train};
+pub(crate) use using::{eval, generate};

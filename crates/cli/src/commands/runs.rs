@@ -1,0 +1,108 @@
+//! `runs list`, `runs show` and `report`: they read what lies on disk and need no engine.
+
+use serde_json::Value;
+use tunesmith_lab::{
+    files::write_whole,
+    run::{Listed, Run, list},
+};
+use tunesmith_setup::Folders;
+
+use crate::{
+    Done, args,
+    errors::CliError,
+    format::{or_dash, table},
+    report_input::report_of,
+    run_json,
+};
+
+pub(crate) fn list_runs() -> Result<Done, CliError> {
+    let listed = list(&Folders::from_env()?.runs())?;
+    let points = |points: Option<f64>| or_dash(points.map(|points| format!("{points:.1}")));
+    let rows: Vec<Vec<String>> = listed
+        .iter()
+        .map(|listed| match listed {
+            Listed::Run(run) => {
+                let summary = run.summary.as_ref();
+                let steps = summary
+                    .and_then(|summary| summary.training.as_ref())
+                    .map(|training| format!("{}/{}", training.valid_steps, training.total_steps));
+                let evaluation = summary.map(|summary| &summary.evaluation);
+                vec![
+                    run.id.clone(),
+                    run.state.name().to_owned(),
+                    or_dash(steps),
+                    points(evaluation.and_then(|evaluation| Some(evaluation.before.as_ref()?.points))),
+                    points(evaluation.and_then(|evaluation| Some(evaluation.after.as_ref()?.points))),
+                    String::new(),
+                ]
+            }
+            Listed::Broken { id, reason } => {
+                let dash = || or_dash(None);
+                vec![
+                    id.clone(),
+                    "broken".to_owned(),
+                    dash(),
+                    dash(),
+                    dash(),
+                    reason.to_string(),
+                ]
+            }
+        })
+        .collect();
+    let text = if rows.is_empty() {
+        "No runs yet; `tunesmith quickstart` makes the first".to_owned()
+    } else {
+        table(&["run", "status", "valid steps", "before", "after", ""], &rows)
+    };
+    Ok(Done::ok(text, run_json::list(&listed)))
+}
+
+pub(crate) fn show_run(name: &str) -> Result<Done, CliError> {
+    let run = Run::find(&Folders::from_env()?.runs(), name)?;
+    let object = run_json::full(&run);
+    let mut rows = Vec::new();
+    flatten("", &object, &mut rows);
+    Ok(Done::ok(table(&["", ""], &rows).trim_start().to_owned(), object))
+}
+
+fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let name = if prefix.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{prefix}.{key}")
+                };
+                flatten(&name, value, rows);
+            }
+        }
+        Value::Null => {}
+        Value::String(text) => rows.push(vec![prefix.to_owned(), text.clone()]),
+        Value::Array(items) if items.is_empty() => {}
+        Value::Array(items) => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
+                .collect();
+            rows.push(vec![prefix.to_owned(), items.join("; ")]);
+        }
+        other => rows.push(vec![prefix.to_owned(), other.to_string()]),
+    }
+}
+
+pub(crate) fn report(args: &args::Report) -> Result<Done, CliError> {
+    let run = Run::find(&Folders::from_env()?.runs(), &args.run)?;
+    let report = report_of(&run)?;
+    let written = tunesmith_report::write(&run.folder, &report)?;
+    let mut html = written.html;
+    if let Some(output) = &args.output {
+        write_whole(output, report.to_html()?.as_bytes())?;
+        html.clone_from(output);
+    }
+    let text = format!("report   {}\nas JSON  {}", html.display(), written.json.display());
+    Ok(Done::ok(
+        text,
+        serde_json::json!({ "id": run.id, "report": html, "json": written.json }),
+    ))
+}

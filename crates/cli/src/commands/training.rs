@@ -1,0 +1,231 @@
+//! `quickstart`, `calibrate` and `train`.
+
+use serde_json::{Value, json};
+use tunesmith_lab::{
+    pipeline::{self, Settings, StoredCalibration},
+    recipe::Recipe,
+    run::{Run, RunState},
+};
+use tunesmith_measure::practical_peak;
+use tunesmith_protocol::{DType, RunStatus};
+
+use crate::{
+    Done, args,
+    errors::{CliError, print_failure},
+    format::{duration, points, table},
+    report_input::report_of,
+    run_json,
+    terminal::Terminal,
+};
+
+/// Questions of the whole fixed test split.
+const ALL_QUESTIONS: usize = 300;
+
+pub(crate) fn quickstart(
+    args: &args::Quickstart,
+    settings: &Settings,
+    terminal: &mut Terminal,
+) -> Result<Done, CliError> {
+    let mut changes = args.settings.clone();
+    changes.extend(args.seed.map(|seed| format!("train.seed={seed}")));
+    if args.full {
+        changes.push(format!("evaluate.questions={ALL_QUESTIONS}"));
+    }
+    let recipe = Recipe::load("quickstart")?.with_overrides(&changes)?;
+    let calibration = pipeline::calibrate(settings, false, terminal)?;
+    terminal.finish();
+    terminal.note(&calibration_line(&calibration));
+    let mut done = run(&recipe, settings, terminal)?;
+    if let Value::Object(object) = &mut done.json {
+        object.insert("calibration".to_owned(), calibration_json(&calibration));
+    }
+    Ok(done)
+}
+
+pub(crate) fn train(
+    args: &args::Train,
+    settings: &Settings,
+    terminal: &mut Terminal,
+) -> Result<Done, CliError> {
+    let recipe = Recipe::load(&args.recipe)?.with_overrides(&args.settings)?;
+    run(&recipe, settings, terminal)
+}
+
+fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
+    let run = pipeline::train(recipe, settings, terminal)?;
+    terminal.finish();
+    if run
+        .summary
+        .as_ref()
+        .is_some_and(|summary| summary.training.is_some())
+    {
+        tunesmith_report::write(&run.folder, &report_of(&run)?)?;
+    }
+    let status = exit_status(&run);
+    if status != 0
+        && let Some(summary) = &run.summary
+    {
+        let reason = summary.reason.clone().unwrap_or_default();
+        print_failure(&reason, summary.failure.as_ref());
+    }
+    Ok(Done {
+        text: text(&run),
+        json: run_json::full(&run),
+        status,
+    })
+}
+
+/// A training that its time box ended did what its recipe allowed.
+fn exit_status(run: &Run) -> u8 {
+    match run.state {
+        RunState::Ended(RunStatus::Ok | RunStatus::TimeBoxed) => 0,
+        RunState::Ended(RunStatus::Cancelled) => 130,
+        RunState::Ended(RunStatus::Invalid) => 3,
+        _ => 1,
+    }
+}
+
+/// What happened, in plain words.
+fn text(run: &Run) -> String {
+    let mut lines = Vec::new();
+    let Some(summary) = &run.summary else {
+        return format!("run {}: {}", run.id, run.state.name());
+    };
+    lines.push(format!("Run {}: {}", run.id, run.state.name()));
+    if let (RunStatus::TimeBoxed, Some(reason)) = (summary.status, &summary.reason) {
+        lines.push(format!("  {reason}"));
+    }
+    if let Some(training) = &summary.training {
+        let time = summary
+            .timings
+            .train_secs
+            .map_or_else(String::new, |secs| format!(" in {}", duration(secs)));
+        lines.push(format!(
+            "  trained {} steps{time}, {} of them valid",
+            training.total_steps, training.valid_steps
+        ));
+        if let Some(loss) = &training.loss {
+            lines.push(format!(
+                "  loss {:.3} at first, {:.3} over the last tenth",
+                loss.first, loss.mean_last_tenth
+            ));
+        }
+        let speed = training
+            .steady_tokens_per_sec
+            .map(|speed| format!("{speed:.0} tokens/s"));
+        let mfu = training
+            .mfu
+            .and_then(|mfu| mfu.lora_exact.practical)
+            .map(|mfu| format!("MFU {:.0} % of the measured peak", 100.0 * mfu.0));
+        let speed: Vec<String> = speed.into_iter().chain(mfu).collect();
+        if !speed.is_empty() {
+            lines.push(format!("  {}", speed.join(", ")));
+        }
+    }
+    let evaluation = &summary.evaluation;
+    if let (Some(before), Some(after), Some(change)) =
+        (&evaluation.before, &evaluation.after, &evaluation.change)
+    {
+        lines.push(format!(
+            "  execution match {} → {} points on {} unseen questions: {:+.1} points",
+            points(before),
+            points(after),
+            after.scores.total,
+            change.points
+        ));
+    } else if let Some(reason) = &evaluation.skipped {
+        lines.push(format!("  not scored: {reason}"));
+    }
+    if let Some(adapter) = run.adapter() {
+        lines.push(format!("  adapter  {}", adapter.display()));
+    }
+    if let Some(report) = run.report() {
+        lines.push(format!("  report   {}", report.display()));
+    }
+    if run.adapter().is_some() {
+        let ask = if run.recipe.data.source.is_some() {
+            "--question 1"
+        } else {
+            "--prompt '…'"
+        };
+        lines.push(format!("Try it: tunesmith generate {} {ask}", run.id));
+    }
+    lines.join("\n")
+}
+
+pub(crate) fn calibrate(
+    args: &args::Calibrate,
+    settings: &Settings,
+    terminal: &mut Terminal,
+) -> Result<Done, CliError> {
+    let calibration = pipeline::calibrate(settings, args.again, terminal)?;
+    terminal.finish();
+    let result = &calibration.record.result;
+    let rows: Vec<Vec<String>> = result
+        .gemm
+        .iter()
+        .map(|gemm| {
+            vec![
+                gemm.dtype.name().to_owned(),
+                format!("{:?}", gemm.layout).to_lowercase(),
+                gemm.side.to_string(),
+                format!("{:.3}", gemm.mean_tflops),
+                format!("{:.3}", gemm.best_tflops),
+                if gemm.values.passed {
+                    "right".to_owned()
+                } else {
+                    format!("WRONG by {:.1e}", gemm.values.max_error)
+                },
+                if gemm.emulated {
+                    "emulated, no peak".to_owned()
+                } else {
+                    String::new()
+                },
+            ]
+        })
+        .collect();
+    let text = format!(
+        "{}\n\n{}\n\ncopy: {:.1} GiB/s at best, {:.1} median",
+        calibration_line(&calibration),
+        table(
+            &["format", "layout", "side", "TFLOPS", "best", "values", ""],
+            &rows
+        ),
+        result.copy.best_gib_per_sec,
+        result.copy.median_gib_per_sec,
+    );
+    let wrong = result.gemm.iter().any(|gemm| !gemm.values.passed);
+    // A wrong value fails the card's path whatever its speed (X8).
+    Ok(Done {
+        text,
+        json: calibration_json(&calibration),
+        status: if wrong { 3 } else { 0 },
+    })
+}
+
+fn calibration_line(calibration: &StoredCalibration) -> String {
+    let result = &calibration.record.result;
+    let peak = |dtype: DType| {
+        practical_peak(result, dtype).map(|peak| format!("{} {:.3} TFLOPS", dtype.name(), peak.tflops.0))
+    };
+    let peaks: Vec<String> = [DType::F32, DType::Bf16].into_iter().filter_map(peak).collect();
+    let age = if calibration.reused {
+        format!(
+            ", measured {} ago (calibrate --again measures anew)",
+            duration(calibration.age_secs())
+        )
+    } else {
+        String::new()
+    };
+    format!("{} reaches {}{age}", result.device, peaks.join(", "))
+}
+
+fn calibration_json(calibration: &StoredCalibration) -> Value {
+    json!({
+        "taken": calibration.record.taken,
+        "reused": calibration.reused,
+        "age_secs": calibration.age_secs(),
+        "file": calibration.path,
+        "result": calibration.record.result,
+    })
+}

@@ -1,0 +1,122 @@
+//! `tunesmith`: everything that the app does, headless. The library `tunesmith-lab` leads the runs; this program
+//! reads the command line, shows progress on stderr, and prints results, or one JSON object, on stdout.
+
+mod args;
+mod commands;
+mod errors;
+mod format;
+mod report_input;
+mod run_json;
+mod terminal;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use serde_json::Value;
+use tunesmith_lab::{pipeline::Settings, stop::StopToken};
+use tunesmith_protocol::StopHow;
+
+use args::{Cli, Command, Global, Runs};
+use errors::{CliError, exit_code};
+use terminal::Terminal;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.global.json;
+    match run(cli) {
+        Ok(done) => match done.print(json) {
+            Ok(()) => ExitCode::from(done.status),
+            // Whoever reads our output has gone; there is nobody to tell.
+            Err(_) => ExitCode::from(1),
+        },
+        Err(error) => {
+            errors::print(&error, json);
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+/// What a command has to say.
+struct Done {
+    /// For people.
+    text: String,
+    /// For programs.
+    json: Value,
+    /// Exit status.
+    status: u8,
+}
+
+impl Done {
+    fn ok(text: String, json: Value) -> Self {
+        Self {
+            text,
+            json,
+            status: 0,
+        }
+    }
+
+    fn print(&self, json: bool) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&self.json)?)?;
+        } else if !self.text.is_empty() {
+            writeln!(out, "{}", self.text.trim_end())?;
+        }
+        out.flush()
+    }
+}
+
+fn run(cli: Cli) -> Result<Done, CliError> {
+    let global = cli.global;
+    let mut terminal = Terminal::new(global.quiet);
+    match cli.command {
+        Command::Quickstart(args) => commands::quickstart(&args, &settings(&global)?, &mut terminal),
+        Command::Calibrate(args) => commands::calibrate(&args, &settings(&global)?, &mut terminal),
+        Command::Train(args) => {
+            let settings = Settings {
+                evaluate: !args.no_eval,
+                ..settings(&global)?
+            };
+            commands::train(&args, &settings, &mut terminal)
+        }
+        Command::Eval(args) => commands::eval(&args, &settings(&global)?, &mut terminal),
+        Command::Generate(args) => commands::generate(&args, &settings(&global)?, &mut terminal),
+        Command::Runs(Runs::List) => commands::list_runs(),
+        Command::Runs(Runs::Show { run }) => commands::show_run(&run),
+        Command::Report(args) => commands::report(&args),
+    }
+}
+
+fn settings(global: &Global) -> Result<Settings, CliError> {
+    let stop = StopToken::new();
+    stop_on_signals(&stop)?;
+    let settings = Settings::from_env()?;
+    Ok(Settings {
+        device: global.device.clone(),
+        threads: global.threads.map(usize::from),
+        stop,
+        ..settings
+    })
+}
+
+/// The first Ctrl-C ends the step at hand and keeps what was learned; the second does not wait.
+fn stop_on_signals(stop: &StopToken) -> Result<(), CliError> {
+    let stop = stop.clone();
+    ctrlc::set_handler(move || {
+        let (how, text) = if stop.asked().is_none() {
+            (
+                StopHow::Save,
+                "stopping after this step and keeping what was learned; Ctrl-C again stops at once",
+            )
+        } else {
+            (StopHow::Now, "stopping at once")
+        };
+        stop.ask(how);
+        // Without a terminal there is nobody to read it.
+        let _ = writeln!(io::stderr(), "\n{text}");
+    })
+    .map_err(CliError::signals)
+}

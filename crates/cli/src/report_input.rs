@@ -1,0 +1,246 @@
+//! From a run's folder to the input of its report.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use tunesmith_lab::{
+    evaluate::{self, Side, read_answers},
+    pipeline::LabError,
+    run::Run,
+    text_to_sql::{EXTRACTION_RULE, Schema, TextToSql},
+};
+use tunesmith_protocol::RunStatus;
+use tunesmith_report::{
+    AnswerRecord, CategoryScore, CountingRule, EngineRecord, EvaluationResult, RecipeRecord, Report,
+    ReportInput, Secret, redact,
+};
+
+use crate::errors::CliError;
+
+/// The report of a run that has at least one step.
+pub(crate) fn report_of(run: &Run) -> Result<Report, CliError> {
+    let input = input_of(run)?;
+    Ok(Report::new(redact(input, &secrets())?))
+}
+
+fn input_of(run: &Run) -> Result<ReportInput, CliError> {
+    let missing = || {
+        CliError::from(LabError::NotPossible {
+            message: format!(
+                "the run {} ended as {} before its first step: there is nothing to report",
+                run.id,
+                run.state.name()
+            ),
+            hints: vec![format!("`tunesmith runs show {}` shows what is known", run.id)],
+        })
+    };
+    let (Some(manifest), Some(summary)) = (&run.manifest, &run.summary) else {
+        return Err(missing());
+    };
+    let Some(training) = &summary.training else {
+        return Err(missing());
+    };
+    let schemas = schemas();
+    let side = |side: Option<&Side>| side.map(|side| evaluation(run, side, &schemas)).transpose();
+    Ok(ReportInput {
+        recipe: RecipeRecord {
+            name: run.recipe.name.clone(),
+            title: run.recipe.title.clone(),
+            toml: run.recipe.to_toml()?,
+        },
+        model: manifest.model.name.clone(),
+        task: manifest.data.source.clone(),
+        dtype: run.recipe.dtype(&manifest.device),
+        status: summary.status,
+        reason: summary.reason.clone(),
+        manifest: manifest_json(run)?,
+        summary: training.clone(),
+        peak_process_bytes: summary.engine.as_ref().and_then(|stats| stats.peak_process_bytes),
+        calibration: manifest
+            .calibration
+            .as_ref()
+            .map(|calibration| calibration.result.clone()),
+        spec_peak: manifest.peaks.theoretical,
+        before: side(summary.evaluation.before.as_ref())?,
+        after: side(summary.evaluation.after.as_ref())?,
+        counting_rules: rules(run, summary.status),
+        redactions: Vec::new(),
+        engine: EngineRecord {
+            name: manifest.engine.engine.clone(),
+            version: manifest.engine.engine_version.clone(),
+        },
+        program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: manifest.created.clone(),
+    })
+}
+
+/// What a reader needs to repeat the run; what other parts of the report hold is left out.
+fn manifest_json(run: &Run) -> Result<Value, CliError> {
+    let Some(manifest) = &run.manifest else {
+        return Ok(Value::Null);
+    };
+    let summary = run.summary.as_ref();
+    let data = &manifest.data;
+    Ok(json!({
+        "run": {
+            "id": manifest.id,
+            "config_hash": manifest.config_hash,
+            "created": manifest.created,
+            "finished": summary.map(|summary| &summary.finished),
+            "seconds": summary.map(|summary| summary.timings),
+        },
+        "machine": manifest.machine,
+        "device": { "device": manifest.device, "threads": manifest.engine.threads, "backend": manifest.engine.backend },
+        "software": {
+            "tunesmith": manifest.tunesmith,
+            "engine": format!("{} {}", manifest.engine.engine, manifest.engine.engine_version),
+            "torch": manifest.engine.torch,
+        },
+        "environment": manifest.environment,
+        "model": {
+            "name": manifest.model.name,
+            "fingerprint": manifest.model.fingerprint,
+            "architecture": manifest.model.architecture,
+            "parameters": manifest.model.parameters,
+            "context_length": manifest.model.context_length,
+        },
+        "data": {
+            "source": data.source,
+            "source_sha256": data.source_sha256,
+            "rows_sha256": data.rows_sha256,
+            "test_sha256": data.test_sha256,
+            "rows": data.report.rows,
+            "dropped_rows": data.report.dropped_rows,
+            "supervised_share": data.report.supervised_share,
+        },
+        "contention": summary.map(|summary| &summary.contention),
+        "calibrated": manifest.calibration.as_ref().map(|calibration| &calibration.taken),
+    }))
+}
+
+fn schemas() -> HashMap<String, String> {
+    // Without the data set the report only lacks the tables beside the questions.
+    let set = TextToSql::load().map(|set| set.schemas).unwrap_or_default();
+    set.iter()
+        .map(|schema: &Schema| (schema.id.clone(), schema.ddl()))
+        .collect()
+}
+
+fn evaluation(
+    run: &Run,
+    side: &Side,
+    schemas: &HashMap<String, String>,
+) -> Result<EvaluationResult, CliError> {
+    let name = side.answers.file_stem().unwrap_or_default().to_string_lossy();
+    let answers = read_answers(&run.folder, &name)?;
+    Ok(EvaluationResult {
+        questions: side.scores.total as u64,
+        exact: side.scores.exact as u64,
+        executes: side.scores.executes as u64,
+        matches: side.scores.matches as u64,
+        by_category: side
+            .scores
+            .by_category
+            .iter()
+            .map(|score| CategoryScore {
+                category: score.category.clone(),
+                total: score.total as u64,
+                exact: score.exact as u64,
+                executes: score.executes as u64,
+                matches: score.matches as u64,
+            })
+            .collect(),
+        answers: answers
+            .into_iter()
+            .map(|record| answer(record, schemas))
+            .collect(),
+        extraction_rule: EXTRACTION_RULE.to_owned(),
+        secs: side.wall_secs,
+    })
+}
+
+fn answer(record: evaluate::AnswerRecord, schemas: &HashMap<String, String>) -> AnswerRecord {
+    let evaluate::AnswerRecord {
+        question,
+        answer,
+        scored,
+        ..
+    } = record;
+    AnswerRecord {
+        schema_text: schemas.get(&question.schema).cloned().unwrap_or_default(),
+        id: question.id,
+        category: question.category,
+        question: question.question,
+        gold: question.sql,
+        answer,
+        sql: scored.sql,
+        exact: scored.exact,
+        executes: scored.executes,
+        matches: scored.matches,
+    }
+}
+
+fn rules(run: &Run, status: RunStatus) -> Vec<CountingRule> {
+    let mut rules = Vec::new();
+    if let Some(decoding) = run
+        .summary
+        .as_ref()
+        .and_then(|summary| summary.evaluation.decoding.as_ref())
+    {
+        rules.push(CountingRule {
+            title: "questions".to_owned(),
+            text: format!(
+                "the first {} questions of the fixed test split, the same before and after; greedy decoding, batches of {}, at most {} tokens an answer",
+                decoding.questions, decoding.batch_size, decoding.max_new_tokens
+            ),
+        });
+    }
+    if status == RunStatus::TimeBoxed {
+        rules.push(CountingRule {
+            title: "time box".to_owned(),
+            text: format!(
+                "the training was ended after {} minutes; its figures cover the steps that were done",
+                run.recipe.train.time_box_minutes
+            ),
+        });
+    }
+    rules
+}
+
+/// Words of this machine that are nobody else's business.
+fn secrets() -> Vec<Secret> {
+    let mut secrets = Vec::new();
+    let mut add = |what: &str, text: Option<String>, replacement: &str| {
+        if let Some(text) = text.filter(|text| !text.is_empty() && text != "/") {
+            secrets.push(Secret {
+                what: what.to_owned(),
+                text,
+                replacement: replacement.to_owned(),
+            });
+        }
+    };
+    let variable = |name: &str| std::env::var(name).ok();
+    add(
+        "the home folder",
+        variable("HOME").or_else(|| variable("USERPROFILE")),
+        "~",
+    );
+    add(
+        "Tunesmith's own folder",
+        variable("TUNESMITH_HOME"),
+        "<tunesmith home>",
+    );
+    let user = variable("USER")
+        .or_else(|| variable("USERNAME"))
+        .filter(|user| user != "root");
+    add("the user's name", user, "<user>");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()
+        .map(|name| name.trim().to_owned());
+    add(
+        "the machine's name",
+        host.filter(|host| host != "localhost"),
+        "<host>",
+    );
+    secrets
+}

@@ -1,0 +1,183 @@
+//! Progress for people, on stderr: on a terminal one line that is drawn anew, else a line every few seconds.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tunesmith_lab::pipeline::{Observer, Stage, Update};
+use tunesmith_protocol::{Level, Progress, Step};
+
+use crate::format::duration;
+
+/// Time between two lines where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Time between two drawings on a terminal; drawing must not take time from what is measured.
+const DRAW_EVERY: Duration = Duration::from_millis(500);
+
+/// Shows a run on stderr.
+pub(crate) struct Terminal {
+    quiet: bool,
+    redraws: bool,
+    stage: Option<(Stage, Instant)>,
+    shown: Option<Instant>,
+    drawn_width: usize,
+    last_step: Option<Step>,
+}
+
+impl Terminal {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self {
+            quiet,
+            redraws: io::stderr().is_terminal(),
+            stage: None,
+            shown: None,
+            drawn_width: 0,
+            last_step: None,
+        }
+    }
+
+    /// A line that stays.
+    pub(crate) fn note(&mut self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        self.clear();
+        // Without stderr there is nobody to tell.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Ends the line that is drawn anew.
+    pub(crate) fn finish(&mut self) {
+        self.end_stage();
+        self.clear();
+    }
+
+    fn clear(&mut self) {
+        if self.drawn_width > 0 {
+            let _ = write!(io::stderr(), "\r{}\r", " ".repeat(self.drawn_width));
+            self.drawn_width = 0;
+        }
+    }
+
+    fn show(&mut self, text: &str) {
+        if self.quiet {
+            return;
+        }
+        let every = if self.redraws { DRAW_EVERY } else { LINE_EVERY };
+        if self.shown.is_some_and(|shown| shown.elapsed() < every) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        let mut stderr = io::stderr().lock();
+        if self.redraws {
+            let width = text.chars().count();
+            let _ = write!(
+                stderr,
+                "\r{text}{}",
+                " ".repeat(self.drawn_width.saturating_sub(width))
+            );
+            self.drawn_width = width;
+        } else {
+            let _ = writeln!(stderr, "{text}");
+        }
+        let _ = stderr.flush();
+    }
+
+    fn begin_stage(&mut self, stage: Stage) {
+        self.end_stage();
+        self.stage = Some((stage, Instant::now()));
+        // A stage that is over within seconds needs no line.
+        self.shown = (!self.redraws).then(Instant::now);
+        if self.redraws {
+            self.shown = None;
+            self.show(&format!("{} …", stage.title()));
+        }
+    }
+
+    fn end_stage(&mut self) {
+        if let Some((stage, start)) = self.stage.take() {
+            let mut text = format!(
+                "{}: done in {}",
+                stage.title(),
+                duration(start.elapsed().as_secs_f64())
+            );
+            if let Some(step) = self.last_step.take() {
+                if let Some(loss) = step.loss {
+                    text = format!(
+                        "{}: step {}, loss {loss:.3}, in {}",
+                        stage.title(),
+                        step.step,
+                        duration(start.elapsed().as_secs_f64())
+                    );
+                }
+            }
+            if start.elapsed() > Duration::from_millis(500) {
+                self.note(&text);
+            }
+        }
+    }
+
+    fn progress(&mut self, stage: Stage, progress: &Progress) {
+        if stage == Stage::Train && progress.stage == "train" {
+            return;
+        }
+        let mut text = format!(
+            "{}: {} {} of {}",
+            stage.title(),
+            progress.unit,
+            progress.done,
+            progress.total
+        );
+        if stage.name() != progress.stage && progress.stage != "answer" {
+            text = format!(
+                "{}: {}, {} {} of {}",
+                stage.title(),
+                progress.stage,
+                progress.unit,
+                progress.done,
+                progress.total
+            );
+        }
+        if let Some(secs) = progress.eta_secs.filter(|secs| *secs > 0.5) {
+            text.push_str(&format!(", about {} left", duration(secs)));
+        }
+        self.show(&text);
+    }
+
+    fn step(&mut self, step: &Step, of: u64) {
+        let before = self.last_step.as_ref().map_or(0, |before| before.real_tokens);
+        let speed = step.real_tokens.saturating_sub(before) as f64 / step.dt_secs.max(1e-9);
+        let loss = step
+            .loss
+            .map_or_else(|| "not a number".to_owned(), |loss| format!("{loss:.3}"));
+        let left = of.saturating_sub(step.step) as f64 * step.dt_secs;
+        let mut text = format!(
+            "training: step {}/{of}, loss {loss}, {speed:.0} tokens/s",
+            step.step
+        );
+        if step.step < of {
+            text.push_str(&format!(", about {} left", duration(left)));
+        }
+        self.last_step = Some(step.clone());
+        self.show(&text);
+    }
+
+    fn run(&mut self, id: &str, folder: &Path) {
+        self.note(&format!("run {id} in {}", folder.display()));
+    }
+}
+
+impl Observer for Terminal {
+    fn update(&mut self, update: Update<'_>) {
+        match update {
+            Update::Stage(stage) => self.begin_stage(stage),
+            Update::Progress(stage, progress) => self.progress(stage, progress),
+            Update::Step(step, of) => self.step(step, of),
+            Update::Run(id, folder) => self.run(id, folder),
+            Update::Log(Level::Warn, text) => self.note(&format!("warning: {text}")),
+            Update::Log(..) => {}
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One error for everything that can keep a job from being led, so that a program prints it in one place.
+
+use tunesmith_data::DataError;
+use tunesmith_measure::MeasureError;
+use tunesmith_models::ModelError;
+use tunesmith_protocol::EngineError;
+use tunesmith_setup::SetupError;
+
+use crate::{
+    evaluate::EvaluateError,
+    files::FileError,
+    recipe::RecipeError,
+    run::RunError,
+    supervisor::{Failure, SupervisorError},
+    text_to_sql::TextToSqlError,
+};
+
+/// What can keep a job from being led.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The recipe.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The data.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The question set.
+    #[error(transparent)]
+    TextToSql(#[from] TextToSqlError),
+    /// The evaluation.
+    #[error(transparent)]
+    Evaluate(#[from] EvaluateError),
+    /// A run's folder.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The engine.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+    /// What should have been installed.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The arithmetic on a record.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    /// A job outside a run failed.
+    #[error("{}", .0.message)]
+    Job(Failure),
+    /// The model that comes with the set-up is missing.
+    #[error("the model smollm2-135m-instruct is not installed")]
+    ModelNotInstalled,
+    /// The user stopped.
+    #[error("stopped; nothing was changed")]
+    Stopped,
+    /// What was asked for cannot be done with this run.
+    #[error("{message}")]
+    NotPossible {
+        /// What cannot be done and why.
+        message: String,
+        /// What to do.
+        hints: Vec<String>,
+    },
+}
+
+impl LabError {
+    /// Stable name of the fault.
+    pub fn code(&self) -> String {
+        let code = match self {
+            Self::Recipe(error) => error.code(),
+            Self::Model(error) => error.code(),
+            Self::Data(error) => error.code(),
+            Self::TextToSql(error) => error.code(),
+            Self::Evaluate(error) => error.code(),
+            Self::Run(error) => error.code(),
+            Self::Supervisor(error) => error.code(),
+            Self::Setup(error) => error.code(),
+            Self::File(error) => error.code(),
+            Self::Measure(error) => error.code(),
+            Self::Job(failure) => &failure.code,
+            Self::ModelNotInstalled => "model_not_installed",
+            Self::Stopped => "cancelled",
+            Self::NotPossible { .. } => "not_possible",
+        };
+        code.to_owned()
+    }
+
+    /// What to do.
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Recipe(error) => error.hints(),
+            Self::Model(error) => error.hints(),
+            Self::Data(error) => error.hints(),
+            Self::TextToSql(error) => error.hints(),
+            Self::Evaluate(error) => error.hints(),
+            Self::Run(error) => error.hints(),
+            Self::Supervisor(error) => error.hints(),
+            Self::Setup(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Measure(error) => error.hints(),
+            Self::Job(failure) => failure.hints.clone(),
+            Self::ModelNotInstalled => vec![
+                "`cargo xtask quickstart` fetches it; --set model.path=… uses a model of your own".to_owned(),
+            ],
+            Self::Stopped => Vec::new(),
+            Self::NotPossible { hints, .. } => hints.clone(),
+        }
+    }
+
+    /// The engine's last lines, where it died.
+    pub fn last_lines(&self) -> &[String] {
+        match self {
+            Self::Supervisor(error) => error.last_lines(),
+            Self::Job(failure) => &failure.last_lines,
+            _ => &[],
+        }
+    }
+
+    /// Whether the user wanted it so.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Self::Stopped | Self::Supervisor(SupervisorError::Stopped))
+    }
+
+    /// As a failure for a run's summary.
+    pub fn to_failure(&self) -> Failure {
+        Failure {
+            code: self.code(),
+            message: self.to_string(),
+            hints: self.hints(),
+            last_lines: self.last_lines().to_vec(),
+        }
+    }
+}
+
+impl From<EngineError> for LabError {
+    fn from(error: EngineError) -> Self {
+        Self::Job(error.into())
+    }
+}

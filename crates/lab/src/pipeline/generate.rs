@@ -1,0 +1,268 @@
+//! Uses what a run made: answers to a prompt, and the evaluation again.
+
+use std::path::{Path, PathBuf};
+
+use tunesmith_models::Message;
+use tunesmith_protocol::{Answer, AnswerJob, DType, Prompt, RunStatus, Sampling, Work, encode};
+
+use crate::{
+    evaluate::{AnswerRecord, Questions, Side, keep},
+    files::{make_folder, write_whole},
+    run::{Journal, Run},
+    supervisor::Failure,
+    text_to_sql::{Question, TextToSql},
+};
+
+use super::{
+    LabError, Observer, Settings, Stage, StageRun, Update,
+    prepare::OpenModel,
+    training::{answer_stats, collect_answers},
+};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub enum PromptSource {
+    /// A user's own words.
+    Text(String),
+    /// A test question by its number, from 1.
+    Question(usize),
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// The answer.
+    pub answer: Answer,
+    /// The test question, where one was asked.
+    pub question: Option<Question>,
+    /// Whether the adapter was used.
+    pub tuned: bool,
+}
+
+/// Lets a run's model answer a prompt, with its adapter or without.
+///
+/// # Errors
+/// [`LabError`] when there is no adapter, no such question, or the engine fails.
+pub fn generate(
+    run: &Run,
+    source: &PromptSource,
+    base: bool,
+    sampling: Option<Sampling>,
+    max_new_tokens: Option<usize>,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<Generated, LabError> {
+    let adapter = if base { None } else { Some(adapter(run)?) };
+    let (messages, question) = messages(source)?;
+    let session = Session::open(run, settings, observer)?;
+    let input_ids = session.model.encoder.prompt(&messages)?;
+    let folder = run.folder.join("generate");
+    make_folder(&folder)?;
+    let prompts = folder.join("prompts.jsonl");
+    write_whole(
+        &prompts,
+        encode(&Prompt {
+            id: "prompt".to_owned(),
+            input_ids,
+        })
+        .as_bytes(),
+    )?;
+    let job = session.job(adapter, prompts, max_new_tokens.unwrap_or(256), 1, sampling)?;
+    let (mut answers, _) = session.answer(job, &folder, observer)?;
+    let answer = answers.pop().ok_or_else(|| missing(0, 1))?;
+    Ok(Generated {
+        answer,
+        question,
+        tuned: !base,
+    })
+}
+
+/// Asks a run's tuned model the first `count` test questions again. The answers lie beside the run's own, as
+/// `answers/eval-<count>.jsonl`; the run's summary stays as it was.
+///
+/// # Errors
+/// [`LabError`] when there is no adapter or the engine fails.
+pub fn evaluate_again(
+    run: &Run,
+    count: usize,
+    base: bool,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<(Side, Vec<AnswerRecord>), LabError> {
+    let adapter = if base { None } else { Some(adapter(run)?) };
+    if run.recipe.data.source.is_none() {
+        return Err(LabError::NotPossible {
+            message: format!(
+                "the run {} was not trained on text-to-SQL, so there are no questions to score",
+                run.id
+            ),
+            hints: vec![format!(
+                "`tunesmith generate {} --prompt …` shows what it answers",
+                run.id
+            )],
+        });
+    }
+    let session = Session::open(run, settings, observer)?;
+    let questions = Questions::first(TextToSql::load()?, count);
+    let evaluate = &run.recipe.evaluate;
+    let prompts = questions.write_prompts(&session.model.encoder, &run.folder.join("eval"))?;
+    let job = session.job(
+        adapter,
+        prompts,
+        evaluate.max_new_tokens,
+        evaluate.batch_size,
+        None,
+    )?;
+    let (answers, end) = session.answer(job, &run.folder.join("eval"), observer)?;
+    if answers.len() < questions.asked().len() {
+        return Err(missing(answers.len(), questions.asked().len()));
+    }
+    let records = questions.score(&answers)?;
+    let name = format!(
+        "eval-{}-{}",
+        if base { "base" } else { "tuned" },
+        questions.asked().len()
+    );
+    let side = keep(&run.folder, &name, &records, answer_stats(&end), end.wall_secs)?;
+    Ok((side, records))
+}
+
+fn adapter(run: &Run) -> Result<PathBuf, LabError> {
+    run.adapter().ok_or_else(|| LabError::NotPossible {
+        message: format!(
+            "the run {} has no adapter: it ended as {}",
+            run.id,
+            run.state.name()
+        ),
+        hints: vec![
+            "--base uses the untuned model".to_owned(),
+            "`tunesmith runs list` shows the runs that have one".to_owned(),
+        ],
+    })
+}
+
+fn messages(source: &PromptSource) -> Result<(Vec<Message>, Option<Question>), LabError> {
+    match source {
+        PromptSource::Text(text) => Ok((
+            vec![Message {
+                role: "user".to_owned(),
+                content: text.clone(),
+            }],
+            None,
+        )),
+        PromptSource::Question(number) => {
+            let set = TextToSql::load()?;
+            let question = number
+                .checked_sub(1)
+                .and_then(|index| set.test.get(index))
+                .ok_or_else(|| LabError::NotPossible {
+                    message: format!(
+                        "there is no test question {number}: they are numbered 1 to {}",
+                        set.test.len()
+                    ),
+                    hints: Vec::new(),
+                })?;
+            Ok((set.messages(question), Some(question.clone())))
+        }
+    }
+}
+
+fn missing(found: usize, asked: usize) -> LabError {
+    LabError::Job(Failure {
+        code: "answers_missing".to_owned(),
+        message: format!("the engine answered {found} of {asked} prompts and called it done"),
+        hints: vec!["engine.log in the run's folder has its whole output".to_owned()],
+        last_lines: Vec::new(),
+    })
+}
+
+/// A run's model, ready to answer.
+struct Session<'a> {
+    settings: &'a Settings,
+    model: OpenModel,
+    device: String,
+    dtype: DType,
+}
+
+impl<'a> Session<'a> {
+    fn open(run: &Run, settings: &'a Settings, observer: &mut dyn Observer) -> Result<Self, LabError> {
+        let device = settings.device(&run.recipe.train.device, observer)?;
+        observer.update(Update::Stage(Stage::Prepare));
+        let model = match &run.manifest {
+            Some(manifest) => {
+                let model = OpenModel::from_path(manifest.model.path.clone())?;
+                // An adapter on another base answers, only worse: nobody would see why (T8).
+                if model.model.fingerprint()? != manifest.model.fingerprint {
+                    return Err(LabError::NotPossible {
+                        message: format!(
+                            "{} has changed since the run {}: its adapter belongs to other weights",
+                            manifest.model.path.display(),
+                            run.id
+                        ),
+                        hints: vec!["put the old model file back, or train again".to_owned()],
+                    });
+                }
+                model
+            }
+            None => OpenModel::open(&run.recipe, &settings.folders)?,
+        };
+        Ok(Self {
+            settings,
+            model,
+            dtype: run.recipe.dtype(&device),
+            device,
+        })
+    }
+
+    fn job(
+        &self,
+        adapter: Option<PathBuf>,
+        prompts: PathBuf,
+        max_new_tokens: usize,
+        batch_size: usize,
+        sampling: Option<Sampling>,
+    ) -> Result<AnswerJob, LabError> {
+        Ok(AnswerJob {
+            model: self.model.path.clone(),
+            adapter,
+            prompts,
+            dtype: self.dtype,
+            stop_tokens: self.model.model.stop_tokens()?,
+            max_new_tokens,
+            batch_size,
+            sampling,
+        })
+    }
+
+    fn answer(
+        &self,
+        job: AnswerJob,
+        folder: &Path,
+        observer: &mut dyn Observer,
+    ) -> Result<(Vec<Answer>, crate::supervisor::JobEnd), LabError> {
+        let _lock = self.settings.lock(&self.device, "(generating)")?;
+        make_folder(folder)?;
+        let mut journal = Journal::open(folder)?;
+        let stage = StageRun {
+            settings: self.settings,
+            stage: Stage::Generate,
+            device: &self.device,
+            run_dir: folder,
+            time_box: None,
+            steps: 0,
+        };
+        observer.update(Update::Stage(Stage::Start));
+        let (answers, end) = collect_answers(&stage, None, Work::Answer(job), &mut journal, observer)?;
+        match (end.status, &end.failure) {
+            (RunStatus::Ok, _) => Ok((answers, end)),
+            (RunStatus::Cancelled, _) => Err(LabError::Stopped),
+            (_, Some(failure)) => Err(LabError::Job(failure.clone())),
+            (status, None) => Err(LabError::Job(Failure {
+                code: status.name().to_owned(),
+                message: format!("the engine ended the job as {}", status.name()),
+                hints: Vec::new(),
+                last_lines: Vec::new(),
+            })),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Leads whole runs: rows, the base model's score, training, the tuned model's score, the record.
+//!
+//! What goes wrong before there is a run (a bad recipe, a broken model file) is an error; from then on it is
+//! part of the run's record, and the caller gets the run with its status.
+
+mod calibration;
+mod error;
+mod generate;
+mod observer;
+mod prepare;
+mod surroundings;
+mod training;
+
+use std::{path::Path, time::Duration};
+
+use tunesmith_protocol::{Event, Job, Level, Work};
+use tunesmith_setup::Folders;
+
+use crate::{
+    files::FileError,
+    run::{Journal, LabLine, now},
+    stop::StopToken,
+    supervisor::{DeviceLock, Engine, EngineLocation, JobEnd, Limits, SupervisorError, Verdict},
+};
+
+pub use calibration::{StoredCalibration, calibrate, stored_calibration};
+pub use error::LabError;
+pub use generate::{Generated, PromptSource, evaluate_again, generate};
+pub use observer::{Observer, Silent, Stage, Update};
+pub use prepare::shape_of;
+pub use training::train;
+
+/// What a program brings to every job.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where things lie.
+    pub folders: Folders,
+    /// The engine and its torch.
+    pub engine: EngineLocation,
+    /// How long the supervisor waits for what.
+    pub limits: Limits,
+    /// Device that the user chose, against the recipe's.
+    pub device: Option<String>,
+    /// Threads that the user chose.
+    pub threads: Option<usize>,
+    /// Whether runs are evaluated.
+    pub evaluate: bool,
+    /// The user's wish to stop.
+    pub stop: StopToken,
+}
+
+impl Settings {
+    /// Settings from the environment: folders and engine are found, the rest is the default.
+    ///
+    /// # Errors
+    /// [`LabError`] when there is no home folder, no engine or no torch.
+    pub fn from_env() -> Result<Self, LabError> {
+        let folders = Folders::from_env()?;
+        let engine = EngineLocation::find(&folders)?;
+        Ok(Self {
+            folders,
+            engine,
+            limits: Limits::default(),
+            device: None,
+            threads: None,
+            evaluate: true,
+            stop: StopToken::new(),
+        })
+    }
+
+    fn start_engine(&self) -> Result<Engine, SupervisorError> {
+        Engine::start(&self.engine, self.limits.clone(), &self.stop)
+    }
+
+    /// The device, decided: the user's choice, else the recipe's. `auto` means the first card where the machine has one
+    /// that the torch can use, else the processor. It is decided by what is there, never by whether a card happens to
+    /// answer, and a card that is left out is named: no run falls back in silence.
+    fn device(&self, recipe: &str, observer: &mut dyn Observer) -> Result<String, LabError> {
+        let choice = self.device.as_deref().unwrap_or(recipe);
+        crate::recipe::check_device(choice)?;
+        if choice != "auto" {
+            return Ok(choice.to_owned());
+        }
+        let cards = tunesmith_probe::gpus(Path::new(tunesmith_probe::LIVE));
+        let usable = self.engine.usable_cards();
+        if cards.iter().any(|card| Some(card.vendor) == usable) {
+            return Ok("cuda:0".to_owned());
+        }
+        if let Some(card) = cards.first() {
+            let name = card
+                .name
+                .clone()
+                .unwrap_or_else(|| format!("{:?} card", card.vendor));
+            let text = format!(
+                "this machine has a card ({name}) that the installed torch cannot use, so the processor is used; TUNESMITH_TORCH names the site-packages folder of a torch for it"
+            );
+            observer.update(Update::Log(Level::Warn, &text));
+        }
+        Ok("cpu".to_owned())
+    }
+
+    /// Threads to ask for on a processor: the user's choice, else what a container's quota allows where that is less
+    /// than the cores that torch would see.
+    fn cpu_threads(&self) -> Option<usize> {
+        let machine = surroundings::machine().machine;
+        let quota = machine
+            .usable_cores()
+            .filter(|usable| machine.cores_logical.is_some_and(|all| *usable < all));
+        self.threads.or(quota)
+    }
+
+    fn threads_for(&self, device: &str) -> Option<usize> {
+        if device == "cpu" {
+            self.cpu_threads()
+        } else {
+            self.threads
+        }
+    }
+
+    fn lock(&self, device: &str, run: &str) -> Result<DeviceLock, SupervisorError> {
+        DeviceLock::take(self.folders.data(), device, run)
+    }
+}
+
+/// One stage of a run on one engine process.
+struct StageRun<'a> {
+    settings: &'a Settings,
+    stage: Stage,
+    device: &'a str,
+    run_dir: &'a Path,
+    time_box: Option<Duration>,
+    /// Steps in all, for showing.
+    steps: u64,
+}
+
+impl StageRun<'_> {
+    /// Leads a job to its end and tells the observer what happens; `on_event` sees every event too.
+    fn lead(
+        &self,
+        engine: Option<Engine>,
+        work: Work,
+        journal: &mut Journal,
+        observer: &mut dyn Observer,
+        on_event: &mut dyn FnMut(&Event) -> Verdict,
+    ) -> Result<JobEnd, SupervisorError> {
+        let engine = match engine {
+            Some(engine) => engine,
+            None => self.settings.start_engine()?,
+        };
+        observer.update(Update::Stage(self.stage));
+        self.mark(journal)?;
+        let job = Job {
+            run_dir: self.run_dir.to_owned(),
+            resume_from: None,
+            device: self.device.to_owned(),
+            threads: self.settings.threads_for(self.device),
+            work,
+        };
+        engine.run(&job, journal, &self.settings.stop, self.time_box, &mut |event| {
+            match event {
+                Event::Progress(progress) => observer.update(Update::Progress(self.stage, progress)),
+                Event::Step(step) => observer.update(Update::Step(step, self.steps)),
+                Event::Log(log) => observer.update(Update::Log(log.level, &log.text)),
+                _ => {}
+            }
+            on_event(event)
+        })
+    }
+
+    fn mark(&self, journal: &mut Journal) -> Result<(), FileError> {
+        journal.lab(&LabLine::Stage {
+            stage: self.stage.name().to_owned(),
+            at: now(),
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! What a program that shows a run gets to see while it goes on.
+
+use std::path::Path;
+
+use tunesmith_protocol::{Level, Progress, Step};
+
+/// A part of a run, in the order of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Measuring the device.
+    Calibrate,
+    /// Reading model and data, tokenising.
+    Prepare,
+    /// Starting the engine.
+    Start,
+    /// The base model answers the test questions.
+    EvaluateBefore,
+    /// Training.
+    Train,
+    /// The tuned model answers the same questions.
+    EvaluateAfter,
+    /// Generating.
+    Generate,
+}
+
+impl Stage {
+    /// The name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Calibrate => "calibrate",
+            Self::Prepare => "prepare",
+            Self::Start => "start",
+            Self::EvaluateBefore => "evaluate_before",
+            Self::Train => "train",
+            Self::EvaluateAfter => "evaluate_after",
+            Self::Generate => "generate",
+        }
+    }
+
+    /// What is going on, for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Calibrate => "measuring the device",
+            Self::Prepare => "reading model and data",
+            Self::Start => "starting the engine",
+            Self::EvaluateBefore => "questions to the base model",
+            Self::Train => "training",
+            Self::EvaluateAfter => "questions to the tuned model",
+            Self::Generate => "generating",
+        }
+    }
+}
+
+/// Something to show.
+#[derive(Clone, Copy, Debug)]
+pub enum Update<'a> {
+    /// A part begins.
+    Stage(Stage),
+    /// How far it is.
+    Progress(Stage, &'a Progress),
+    /// An optimizer step of so many.
+    Step(&'a Step, u64),
+    /// The run's folder exists.
+    Run(&'a str, &'a Path),
+    /// Text for the log.
+    Log(Level, &'a str),
+}
+
+/// Shows a run while it goes on. Called from the thread that leads the run: it must be quick.
+pub trait Observer {
+    /// Something to show.
+    fn update(&mut self, update: Update<'_>);
+}
+
+/// Shows nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn update(&mut self, _update: Update<'_>) {}
+}

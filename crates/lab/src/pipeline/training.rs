@@ -1,0 +1,501 @@
+//! A training run from its recipe to its summary.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use tunesmith_measure::{LoraShape, SummaryContext, summarise};
+use tunesmith_protocol::{
+    Answer, AnswerJob, AnswerStats, DType, Event, Level, Outcome, RunStatus, TrainJob, TrainStats, Work,
+};
+
+use crate::{
+    evaluate::{AnswerRecord, Evaluation, Questions, Side, change, keep},
+    files::make_folder,
+    recipe::{HashParts, Recipe},
+    run::{
+        ContentionSample, DataRecord, Journal, LiveRun, Manifest, ModelRecord, RECORD_VERSION, Run, Summary,
+        Timings, now, read_events, steps_of,
+    },
+    supervisor::{Engine, Failure, JobEnd, SupervisorError, Verdict},
+};
+
+use super::{
+    LabError, Observer, Settings, Stage, StageRun, Update,
+    calibration::stored_calibration,
+    prepare::{OpenModel, Prepared, name_of, prepare, shape_of},
+    surroundings::{self, Watch},
+};
+
+/// Steps without a finite loss after which nothing good can follow.
+const BAD_STEPS: u32 = 3;
+
+/// Leads a training run. The run that comes back is over; its status says how it ended.
+///
+/// # Errors
+/// [`LabError`] for what keeps a run from beginning, or its record from being written.
+pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) -> Result<Run, LabError> {
+    let start = Instant::now();
+    recipe.check()?;
+    let device = settings.device(&recipe.train.device, observer)?;
+    let lock = settings.lock(&device, "(preparing)")?;
+    observer.update(Update::Stage(Stage::Prepare));
+    let model = OpenModel::open(recipe, &settings.folders)?;
+    let prepared = prepare(recipe, &model, observer)?;
+    let prepare_secs = start.elapsed().as_secs_f64();
+    if settings.stop.asked().is_some() {
+        return Err(LabError::Stopped);
+    }
+    observer.update(Update::Stage(Stage::Start));
+    let engine = settings.start_engine()?;
+    let dtype = recipe.dtype(&device);
+    let recipe = recipe.resolved(&device, dtype, &model.path);
+    let manifest = manifest(&recipe, settings, &device, &model, &prepared, &engine)?;
+    let live = LiveRun::create(&settings.folders.runs(), &recipe, &manifest.config_hash)?;
+    lock.name_run(live.id())?;
+    observer.update(Update::Run(live.id(), live.folder()));
+    let manifest = Manifest {
+        id: live.id().to_owned(),
+        ..manifest
+    };
+    live.write_manifest(&manifest)?;
+    let rows_folder = live.folder().join("rows");
+    make_folder(&rows_folder)?;
+    let rows = prepared.rows.write(&rows_folder, &prepared.info)?;
+
+    let mut leader = Leader {
+        journal: Journal::open(live.folder())?,
+        live,
+        settings,
+        recipe: &recipe,
+        device: &device,
+        dtype,
+        model: &model,
+        questions: prepared
+            .questions
+            .filter(|_| settings.evaluate && recipe.evaluate.questions > 0),
+        observer,
+        contention: Vec::new(),
+        timings: Timings {
+            prepare_secs,
+            ..Timings::default()
+        },
+    };
+    let course = leader.lead(engine, rows);
+    let summary = leader.summary(course, &manifest, start)?;
+    if let Err(error) = leader.live.write_summary(&summary) {
+        // On a full disk the summary fails like what failed before it, and the first cause says more.
+        return Err(summary.failure.map_or_else(|| error.into(), LabError::Job));
+    }
+    let folder = leader.live.folder().to_owned();
+    drop(leader);
+    Ok(Run::open(&folder)?)
+}
+
+fn manifest(
+    recipe: &Recipe,
+    settings: &Settings,
+    device: &str,
+    model: &OpenModel,
+    prepared: &Prepared,
+    engine: &Engine,
+) -> Result<Manifest, LabError> {
+    let hello = engine.hello();
+    let fingerprint = model.model.fingerprint()?;
+    let rows_sha256 = prepared.rows.sha256();
+    let test_sha256 = prepared
+        .questions
+        .as_ref()
+        .map(|questions| questions.set().test_hash().to_owned());
+    let config_hash = recipe.config_hash(&HashParts {
+        model: &fingerprint,
+        rows: &rows_sha256,
+        questions: test_sha256.as_deref().filter(|_| settings.evaluate),
+        engine: &format!("{} {}", hello.engine, hello.engine_version),
+        torch: &hello.torch,
+        device_kind: if device == "cpu" { "cpu" } else { &hello.backend },
+        threads: (device == "cpu").then(|| settings.cpu_threads().unwrap_or(hello.threads)),
+    });
+    let calibration = stored_calibration(settings, device).map(|stored| stored.record);
+    let config = model.model.config();
+    let shape = shape_of(config);
+    Ok(Manifest {
+        version: RECORD_VERSION,
+        id: String::new(),
+        created: now(),
+        tunesmith: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        config_hash,
+        recipe: recipe.name.clone(),
+        title: recipe.title.clone(),
+        device: device.to_owned(),
+        threads: settings.threads_for(device),
+        engine: hello.clone(),
+        peaks: surroundings::peaks(recipe.dtype(device), calibration.as_ref()),
+        machine: surroundings::machine(),
+        environment: surroundings::environment(),
+        model: ModelRecord {
+            name: name_of(&model.path),
+            path: model.path.clone(),
+            fingerprint,
+            architecture: config.architecture.name().to_owned(),
+            shape,
+            parameters: shape.parameters(),
+            context_length: config.context_length,
+        },
+        data: DataRecord {
+            source: prepared.source.clone(),
+            source_sha256: prepared.info.source_sha256.clone(),
+            rows_sha256,
+            test_sha256,
+            report: prepared.info.report.clone(),
+        },
+        calibration,
+    })
+}
+
+/// What a run came to before it is put into words.
+#[derive(Default)]
+struct Course {
+    status: Option<RunStatus>,
+    failure: Option<Failure>,
+    engine: Option<TrainStats>,
+    before: Option<(Side, Vec<AnswerRecord>)>,
+    after: Option<(Side, Vec<AnswerRecord>)>,
+}
+
+impl Course {
+    fn end(mut self, status: RunStatus, failure: Option<Failure>) -> Self {
+        self.status = Some(status);
+        self.failure = failure;
+        self
+    }
+
+    /// A stage could not be led at all.
+    fn broken(self, error: &LabError) -> Self {
+        let status = if error.is_stop() {
+            RunStatus::Cancelled
+        } else {
+            RunStatus::Crashed
+        };
+        let failure = (!error.is_stop()).then(|| error.to_failure());
+        self.end(status, failure)
+    }
+}
+
+/// Answers of one engine process.
+type Answered = Result<Result<(Side, Vec<AnswerRecord>), (RunStatus, Option<Failure>)>, LabError>;
+
+struct Leader<'a> {
+    live: LiveRun,
+    journal: Journal,
+    settings: &'a Settings,
+    recipe: &'a Recipe,
+    device: &'a str,
+    dtype: DType,
+    model: &'a OpenModel,
+    questions: Option<Questions>,
+    observer: &'a mut dyn Observer,
+    contention: Vec<ContentionSample>,
+    timings: Timings,
+}
+
+impl Leader<'_> {
+    fn lead(&mut self, engine: Engine, rows: PathBuf) -> Course {
+        let mut course = Course::default();
+        let mut engine = Some(engine);
+        if self.questions.is_some() {
+            match self.answer(engine.take(), Stage::EvaluateBefore, None) {
+                Ok(Ok(answered)) => {
+                    self.timings.evaluate_before_secs = Some(answered.0.wall_secs);
+                    course.before = Some(answered);
+                }
+                Ok(Err((status, failure))) => return course.end(status, failure),
+                Err(error) => return course.broken(&error),
+            }
+        }
+        let end = match self.train(engine, rows) {
+            Ok(end) => end,
+            Err(error) => return course.broken(&error.into()),
+        };
+        self.timings.train_secs = Some(end.wall_secs);
+        if let Some(Outcome::Train(stats)) = end.outcome {
+            course.engine = Some(stats);
+        }
+        // A training that its time box cut short has an adapter worth scoring; one that the user stopped has a user
+        // who does not want to wait.
+        let adapter = self.live.folder().join("adapter");
+        let scored = matches!(end.status, RunStatus::Ok | RunStatus::TimeBoxed) && adapter.exists();
+        if self.questions.is_some() && scored {
+            match self.answer(None, Stage::EvaluateAfter, Some(adapter)) {
+                Ok(Ok(answered)) => {
+                    self.timings.evaluate_after_secs = Some(answered.0.wall_secs);
+                    course.after = Some(answered);
+                }
+                Ok(Err((status, failure))) => return course.end(status, failure),
+                Err(error) => return course.broken(&error),
+            }
+        }
+        course.end(end.status, end.failure)
+    }
+
+    fn train(&mut self, engine: Option<Engine>, rows: PathBuf) -> Result<JobEnd, SupervisorError> {
+        let recipe = self.recipe;
+        let work = Work::Train(TrainJob {
+            model: self.model.path.clone(),
+            rows,
+            dtype: self.dtype,
+            lora: recipe.lora(),
+            optimizer: recipe.optimizer(),
+            batch: recipe.batch(),
+            steps: recipe.train.steps,
+            recompute: recipe.train.recompute,
+            order: recipe.order(),
+            seed: recipe.train.seed,
+            start_from: None,
+        });
+        let stage = StageRun {
+            settings: self.settings,
+            stage: Stage::Train,
+            device: self.device,
+            run_dir: self.live.folder(),
+            time_box: Some(Duration::from_secs_f64(recipe.train.time_box_minutes * 60.0)),
+            steps: recipe.train.steps,
+        };
+        let mut watch = FiniteWatch::default();
+        let load = Watch::start(Stage::Train);
+        let end = stage.lead(engine, work, &mut self.journal, self.observer, &mut |event| {
+            watch.look(event)
+        });
+        self.note_load(load);
+        end
+    }
+
+    fn note_load(&mut self, load: Watch) {
+        let (sample, warning) = load.end();
+        self.contention.push(sample);
+        if let Some(warning) = warning {
+            self.observer.update(Update::Log(Level::Warn, &warning));
+        }
+    }
+
+    fn answer(&mut self, engine: Option<Engine>, stage: Stage, adapter: Option<PathBuf>) -> Answered {
+        let Some(questions) = &self.questions else {
+            return Err(LabError::Stopped);
+        };
+        let evaluate = &self.recipe.evaluate;
+        let name = if adapter.is_some() { "tuned" } else { "base" };
+        let work = Work::Answer(AnswerJob {
+            model: self.model.path.clone(),
+            adapter,
+            prompts: questions.write_prompts(&self.model.encoder, self.live.folder())?,
+            dtype: self.dtype,
+            stop_tokens: self.model.model.stop_tokens()?,
+            max_new_tokens: evaluate.max_new_tokens,
+            batch_size: evaluate.batch_size,
+            sampling: None,
+        });
+        let stage = StageRun {
+            settings: self.settings,
+            stage,
+            device: self.device,
+            run_dir: self.live.folder(),
+            time_box: None,
+            steps: 0,
+        };
+        let asked = questions.asked().len();
+        let load = Watch::start(stage.stage);
+        let led = collect_answers(&stage, engine, work, &mut self.journal, self.observer);
+        let (sample, _) = load.end();
+        self.contention.push(sample);
+        let (answers, end) = led?;
+        if end.status != RunStatus::Ok {
+            return Ok(Err((end.status, end.failure)));
+        }
+        if answers.len() < asked {
+            let failure = Failure {
+                code: "answers_missing".to_owned(),
+                message: format!(
+                    "the engine answered {} of {asked} questions and called it done",
+                    answers.len()
+                ),
+                hints: vec!["engine.log in the run's folder has its whole output".to_owned()],
+                last_lines: Vec::new(),
+            };
+            return Ok(Err((RunStatus::Crashed, Some(failure))));
+        }
+        let records = questions.score(&answers)?;
+        let side = keep(
+            self.live.folder(),
+            name,
+            &records,
+            answer_stats(&end),
+            end.wall_secs,
+        )?;
+        Ok(Ok((side, records)))
+    }
+
+    fn summary(&mut self, course: Course, manifest: &Manifest, start: Instant) -> Result<Summary, LabError> {
+        let steps = steps_of(&read_events(self.live.folder())?);
+        let lora = LoraShape::new(self.recipe.lora.rank as u64, &self.recipe.lora.target_modules)?;
+        let context = SummaryContext {
+            shape: manifest.model.shape,
+            lora,
+            recompute: self.recipe.train.recompute,
+            peaks: manifest.peaks,
+            discard: None,
+        };
+        let training = (!steps.is_empty()).then(|| summarise(&steps, &context));
+        let mut status = course.status.unwrap_or(RunStatus::Crashed);
+        let mut failure = course.failure;
+        if let Some(training) = &training {
+            // A run that learned nothing never looks like a success (M14).
+            if matches!(status, RunStatus::Ok | RunStatus::TimeBoxed) && training.valid_steps == 0 {
+                status = RunStatus::Invalid;
+                failure = Some(nothing_learned(
+                    training.points.first().and_then(|point| point.reason),
+                ));
+            }
+        }
+        let adapter = Some(PathBuf::from("adapter")).filter(|folder| {
+            self.live
+                .folder()
+                .join(folder)
+                .join("adapter_model.safetensors")
+                .exists()
+        });
+        self.timings.total_secs = start.elapsed().as_secs_f64();
+        Ok(Summary {
+            version: RECORD_VERSION,
+            reason: reason(status, failure.as_ref(), self.recipe, adapter.is_some()),
+            status,
+            failure,
+            finished: now(),
+            training,
+            engine: course.engine,
+            evaluation: self.evaluation(course.before, course.after),
+            adapter,
+            timings: self.timings,
+            contention: self.contention.clone(),
+        })
+    }
+
+    fn evaluation(
+        &self,
+        before: Option<(Side, Vec<AnswerRecord>)>,
+        after: Option<(Side, Vec<AnswerRecord>)>,
+    ) -> Evaluation {
+        if self.questions.is_none() {
+            return Evaluation::skipped(match (&self.recipe.data.source, self.settings.evaluate) {
+                (_, false) => "the evaluation was turned off",
+                (None, _) => {
+                    "data of your own has no questions whose answers can be executed; the loss alone tells what was learned"
+                }
+                (Some(_), _) => "the recipe asks no questions (evaluate.questions = 0)",
+            });
+        }
+        let change = before
+            .as_ref()
+            .zip(after.as_ref())
+            .map(|((before, base), (after, tuned))| change(before, after, base, tuned));
+        Evaluation {
+            skipped: None,
+            decoding: Some(self.recipe.evaluate.clone()),
+            before: before.map(|(side, _)| side),
+            after: after.map(|(side, _)| side),
+            change,
+        }
+    }
+}
+
+/// Leads an answering job and collects what it says.
+pub(super) fn collect_answers(
+    stage: &StageRun<'_>,
+    engine: Option<Engine>,
+    work: Work,
+    journal: &mut Journal,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<Answer>, JobEnd), SupervisorError> {
+    let mut answers = Vec::new();
+    let end = stage.lead(engine, work, journal, observer, &mut |event| {
+        if let Event::Answer(answer) = event {
+            answers.push(answer.clone());
+        }
+        None
+    })?;
+    Ok((answers, end))
+}
+
+pub(super) fn answer_stats(end: &JobEnd) -> Option<AnswerStats> {
+    match &end.outcome {
+        Some(Outcome::Answer(stats)) => Some(stats.clone()),
+        _ => None,
+    }
+}
+
+/// Ends a training whose loss stays without a number, for engines that do not do so themselves.
+#[derive(Default)]
+struct FiniteWatch {
+    bad: u32,
+}
+
+impl FiniteWatch {
+    fn look(&mut self, event: &Event) -> Verdict {
+        let Event::Step(step) = event else { return None };
+        let finite = |value: Option<f64>| value.is_some_and(f64::is_finite);
+        self.bad = if finite(step.loss) && finite(step.grad_norm) {
+            0
+        } else {
+            self.bad + 1
+        };
+        (self.bad >= BAD_STEPS).then(|| {
+            let failure = Failure {
+                code: "not_finite".to_owned(),
+                message: format!(
+                    "loss or gradient were no numbers in {BAD_STEPS} steps running, up to step {}",
+                    step.step
+                ),
+                hints: vec![
+                    "lower optimizer.learning_rate, or lengthen optimizer.warmup_steps".to_owned(),
+                    "with train.dtype = \"f16\", try \"bf16\" or \"f32\"".to_owned(),
+                ],
+                last_lines: Vec::new(),
+            };
+            (RunStatus::Nan, failure)
+        })
+    }
+}
+
+fn nothing_learned(fault: Option<tunesmith_measure::StepFault>) -> Failure {
+    let why = fault.map_or_else(String::new, |fault| format!(": {}", fault.sentence()));
+    Failure {
+        code: "no_valid_step".to_owned(),
+        message: format!("no step of the run counts{why}"),
+        hints: vec![
+            "look at rows/rows.json in the run's folder: its sample shows what is trained".to_owned(),
+        ],
+        last_lines: Vec::new(),
+    }
+}
+
+fn reason(status: RunStatus, failure: Option<&Failure>, recipe: &Recipe, saved: bool) -> Option<String> {
+    let kept = if saved {
+        "the adapter so far is kept"
+    } else {
+        "no adapter was saved"
+    };
+    let cause = match (status, failure) {
+        (RunStatus::Ok, _) => return None,
+        (RunStatus::TimeBoxed, None) => {
+            format!(
+                "the time box of {} minutes ended the training",
+                recipe.train.time_box_minutes
+            )
+        }
+        (RunStatus::Cancelled, None) => "it was stopped by hand".to_owned(),
+        (_, Some(failure)) => failure.message.clone(),
+        (status, None) => format!("the engine ended it as {}", status.name()),
+    };
+    Some(format!("{cause}; {kept}"))
+}

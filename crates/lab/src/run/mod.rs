@@ -1,0 +1,440 @@
+//! A run on disk. The folder is the truth: lists, charts and reports are read from it, and a failure is a
+//! record with its reason, never a gap (M16).
+
+mod error;
+mod journal;
+mod record;
+
+use std::{
+    fs::{self, File, TryLockError},
+    path::{Path, PathBuf},
+};
+
+use serde::de::DeserializeOwned;
+use tunesmith_protocol::{Event, RunStatus, Step};
+
+use crate::{
+    files::{FileError, make_folder, read_text, write_json, write_whole},
+    recipe::Recipe,
+};
+
+pub use error::RunError;
+pub use journal::{Entry, Journal, LabLine, read_events};
+pub use record::{
+    CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest, ModelRecord, RECORD_VERSION,
+    Summary, Timings,
+};
+
+const MANIFEST: &str = "manifest.json";
+const SUMMARY: &str = "summary.json";
+const RECIPE: &str = "recipe.toml";
+const LOCK: &str = "run.lock";
+
+/// The time now in UTC, to the second, RFC 3339.
+pub fn now() -> String {
+    jiff::Timestamp::now()
+        .round(jiff::Unit::Second)
+        .unwrap_or(jiff::Timestamp::now())
+        .to_string()
+}
+
+/// A run that this process leads. While it lives the folder is locked, so that others see it is not over.
+#[derive(Debug)]
+pub struct LiveRun {
+    folder: PathBuf,
+    id: String,
+    _lock: File,
+}
+
+impl LiveRun {
+    /// Makes the folder `<time>-<recipe>-<hash8>` in `runs_dir` and puts the resolved recipe into it.
+    ///
+    /// # Errors
+    /// [`RunError`] when the folder cannot be made or written.
+    pub fn create(runs_dir: &Path, recipe: &Recipe, config_hash: &str) -> Result<Self, RunError> {
+        make_folder(runs_dir)?;
+        let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+        let hash = &config_hash[..config_hash.len().min(8)];
+        let stem = format!("{time}-{}-{hash}", recipe.name);
+        let (id, folder) = new_folder(runs_dir, &stem)?;
+        let path = folder.join(LOCK);
+        let lock = File::create(&path).map_err(|source| FileError::new(&path, "made", source))?;
+        lock.try_lock()
+            .map_err(|source| FileError::new(&path, "locked", source.into()))?;
+        write_whole(&folder.join(RECIPE), recipe.to_toml()?.as_bytes())?;
+        Ok(Self {
+            folder,
+            id,
+            _lock: lock,
+        })
+    }
+
+    /// The run's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The run's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes the manifest.
+    ///
+    /// # Errors
+    /// [`FileError`] when it cannot be written.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), FileError> {
+        write_json(&self.folder.join(MANIFEST), manifest)
+    }
+
+    /// Writes the summary, which ends the run.
+    ///
+    /// # Errors
+    /// [`FileError`] when it cannot be written.
+    pub fn write_summary(&self, summary: &Summary) -> Result<(), FileError> {
+        write_json(&self.folder.join(SUMMARY), summary)
+    }
+}
+
+fn new_folder(runs_dir: &Path, stem: &str) -> Result<(String, PathBuf), FileError> {
+    let mut id = stem.to_owned();
+    let mut attempt = 1;
+    loop {
+        let folder = runs_dir.join(&id);
+        match fs::create_dir(&folder) {
+            Ok(()) => return Ok((id, folder)),
+            // Two runs of one recipe within a second.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && attempt < 1000 => {
+                attempt += 1;
+                id = format!("{stem}-{attempt}");
+            }
+            Err(source) => return Err(FileError::new(&folder, "made", source)),
+        }
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// A process leads it right now.
+    Running,
+    /// It is over.
+    Ended(RunStatus),
+}
+
+impl RunState {
+    /// The name in lists: a status of DESIGN 3, or `running`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ended(status) => status.name(),
+        }
+    }
+}
+
+/// A run that is read from its folder.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Where it stands.
+    pub state: RunState,
+    /// The resolved recipe.
+    pub recipe: Recipe,
+    /// The surroundings; missing in a run that was interrupted before its start.
+    pub manifest: Option<Manifest>,
+    /// The outcome; missing in a run that is not over or was interrupted.
+    pub summary: Option<Summary>,
+}
+
+impl Run {
+    /// Reads a run's folder.
+    ///
+    /// # Errors
+    /// [`RunError`] when the recipe is missing, or a file is damaged or too new.
+    pub fn open(folder: &Path) -> Result<Self, RunError> {
+        let id = folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let path = folder.join(RECIPE);
+        let recipe = Recipe::parse(&read_text(&path)?, RECIPE)?;
+        let manifest: Option<Manifest> = read_record(&folder.join(MANIFEST), &id)?;
+        let summary: Option<Summary> = read_record(&folder.join(SUMMARY), &id)?;
+        let state = match &summary {
+            Some(summary) => RunState::Ended(summary.status),
+            None if is_led(folder) => RunState::Running,
+            None => RunState::Ended(RunStatus::Interrupted),
+        };
+        Ok(Self {
+            id,
+            folder: folder.to_owned(),
+            state,
+            recipe,
+            manifest,
+            summary,
+        })
+    }
+
+    /// Finds a run by its id, by a beginning that only it has, or as `last`.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`], [`RunError::Ambiguous`], or what [`Run::open`] says.
+    pub fn find(runs_dir: &Path, name: &str) -> Result<Self, RunError> {
+        let ids = ids(runs_dir)?;
+        if name == "last" {
+            let last = ids.last().ok_or_else(|| RunError::Unknown {
+                name: name.to_owned(),
+                any: false,
+            })?;
+            return Self::open(&runs_dir.join(last));
+        }
+        if ids.iter().any(|id| id == name) {
+            return Self::open(&runs_dir.join(name));
+        }
+        let matching: Vec<&String> = ids
+            .iter()
+            .filter(|id| !name.is_empty() && id.starts_with(name))
+            .collect();
+        match matching.as_slice() {
+            [] => Err(RunError::Unknown {
+                name: name.to_owned(),
+                any: !ids.is_empty(),
+            }),
+            [only] => Self::open(&runs_dir.join(only)),
+            several => Err(RunError::Ambiguous {
+                name: name.to_owned(),
+                count: several.len(),
+                examples: several.iter().rev().take(2).map(|id| (*id).clone()).collect(),
+            }),
+        }
+    }
+
+    /// The optimizer steps, in order. After a resume the steps that were done again are dropped.
+    ///
+    /// # Errors
+    /// [`FileError`] when `events.jsonl` cannot be read.
+    pub fn steps(&self) -> Result<Vec<Step>, FileError> {
+        Ok(steps_of(&read_events(&self.folder)?))
+    }
+
+    /// The adapter's folder, where there is one.
+    pub fn adapter(&self) -> Option<PathBuf> {
+        let folder = match &self.summary {
+            Some(summary) => self.folder.join(summary.adapter.as_ref()?),
+            None => self.folder.join("adapter"),
+        };
+        folder
+            .join("adapter_model.safetensors")
+            .exists()
+            .then_some(folder)
+    }
+
+    /// The report's file, where it was written.
+    pub fn report(&self) -> Option<PathBuf> {
+        Some(self.folder.join("report.html")).filter(|path| path.exists())
+    }
+}
+
+/// The steps among the entries of a journal; a resume takes back what lies above its step.
+pub fn steps_of(entries: &[Entry]) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Engine(event) => {
+                if let Event::Step(step) = event.as_ref() {
+                    steps.push(step.clone());
+                }
+            }
+            Entry::Lab(LabLine::Resume { from_step }) => steps.retain(|step| step.step <= *from_step),
+            Entry::Lab(LabLine::Stage { .. }) => {}
+        }
+    }
+    steps
+}
+
+/// A line of the list of runs.
+#[derive(Debug)]
+pub enum Listed {
+    /// A run.
+    Run(Box<Run>),
+    /// A folder that cannot be read as one.
+    Broken {
+        /// Its name.
+        id: String,
+        /// Why.
+        reason: RunError,
+    },
+}
+
+/// All runs, newest last. A broken folder is a line with its reason and hides no other.
+///
+/// # Errors
+/// [`FileError`] when the folder of all runs exists and cannot be read.
+pub fn list(runs_dir: &Path) -> Result<Vec<Listed>, FileError> {
+    Ok(ids(runs_dir)?
+        .into_iter()
+        .map(|id| match Run::open(&runs_dir.join(&id)) {
+            Ok(run) => Listed::Run(Box::new(run)),
+            Err(reason) => Listed::Broken { id, reason },
+        })
+        .collect())
+}
+
+/// Names of the runs' folders, oldest first: they begin with their time.
+fn ids(runs_dir: &Path) -> Result<Vec<String>, FileError> {
+    if !runs_dir.exists() {
+        return Ok(Vec::new());
+    }
+    let fault = |source| FileError::new(runs_dir, "read", source);
+    let mut ids = Vec::new();
+    for entry in fs::read_dir(runs_dir).map_err(fault)? {
+        let entry = entry.map_err(fault)?;
+        if entry.path().is_dir() {
+            ids.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    // Of two runs within a second, `…-2` began later; as plain text `…-10` would come before it.
+    ids.sort_by_key(|id| (id.get(..15).unwrap_or(id).to_owned(), id.len(), id.clone()));
+    Ok(ids)
+}
+
+fn read_record<T: DeserializeOwned>(path: &Path, id: &str) -> Result<Option<T>, RunError> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let damaged = |error: serde_json::Error| RunError::Damaged {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    };
+    let value: serde_json::Value = serde_json::from_str(&read_text(path)?).map_err(damaged)?;
+    let found = value
+        .get("version")
+        .and_then(serde_json::Value::as_u64)
+        .unwrap_or(0) as u32;
+    if found > RECORD_VERSION {
+        return Err(RunError::TooNew {
+            id: id.to_owned(),
+            found,
+        });
+    }
+    serde_json::from_value(value).map(Some).map_err(damaged)
+}
+
+/// Whether a process holds the run's lock, which ends with the process in whatever way.
+fn is_led(folder: &Path) -> bool {
+    let Ok(file) = File::open(folder.join(LOCK)) else {
+        return false;
+    };
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(runs: &Path) -> LiveRun {
+        LiveRun::create(runs, &Recipe::load("smoke").unwrap(), "0123456789abcdef").unwrap()
+    }
+
+    #[test]
+    fn a_run_without_an_end_is_running_while_its_process_lives_and_interrupted_after() {
+        let home = tempfile::tempdir().unwrap();
+        let live = create(home.path());
+        let folder = live.folder().to_owned();
+        assert_eq!(Run::open(&folder).unwrap().state, RunState::Running);
+        drop(live);
+        assert_eq!(
+            Run::open(&folder).unwrap().state,
+            RunState::Ended(RunStatus::Interrupted)
+        );
+    }
+
+    #[test]
+    fn runs_are_found_by_id_by_a_unique_beginning_and_as_last() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(Run::find(home.path(), "last").unwrap_err().code(), "unknown_run");
+        let first = create(home.path());
+        let second = create(home.path());
+        assert_eq!(Run::find(home.path(), "last").unwrap().id, second.id());
+        assert_eq!(Run::find(home.path(), first.id()).unwrap().id, first.id());
+        assert_eq!(Run::find(home.path(), "20").unwrap_err().code(), "ambiguous_run");
+        assert_eq!(
+            Run::find(home.path(), "nothing").unwrap_err().code(),
+            "unknown_run"
+        );
+    }
+
+    #[test]
+    fn many_runs_within_a_second_stay_in_order() {
+        let home = tempfile::tempdir().unwrap();
+        for name in [
+            "20260101-000000-a-1-10",
+            "20260101-000000-a-1",
+            "20260101-000000-a-1-2",
+            "20251231-235959-zz-1",
+        ] {
+            fs::create_dir(home.path().join(name)).unwrap();
+        }
+        assert_eq!(
+            ids(home.path()).unwrap(),
+            [
+                "20251231-235959-zz-1",
+                "20260101-000000-a-1",
+                "20260101-000000-a-1-2",
+                "20260101-000000-a-1-10"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_broken_folder_is_listed_with_its_reason() {
+        let home = tempfile::tempdir().unwrap();
+        let live = create(home.path());
+        fs::create_dir(home.path().join("00000000-nothing")).unwrap();
+        fs::write(live.folder().join(MANIFEST), "{\"version\": 1,").unwrap();
+        let listed = list(home.path()).unwrap();
+        let reasons: Vec<&str> = listed
+            .iter()
+            .map(|listed| match listed {
+                Listed::Broken { reason, .. } => reason.code(),
+                Listed::Run(_) => "fine",
+            })
+            .collect();
+        assert_eq!(reasons, ["file_not_found", "run_damaged"]);
+        fs::write(live.folder().join(MANIFEST), "{\"version\": 99}").unwrap();
+        assert_eq!(Run::open(live.folder()).unwrap_err().code(), "run_too_new");
+    }
+
+    #[test]
+    fn steps_that_were_done_again_after_a_resume_count_once() {
+        let step = |step: u64| {
+            Entry::Engine(Box::new(Event::Step(Step {
+                step,
+                loss: Some(1.0),
+                grad_norm: Some(1.0),
+                lr: 1e-3,
+                dt_secs: 1.0,
+                elapsed_secs: step as f64,
+                real_tokens: step * 10,
+                padded_tokens: step * 10,
+                supervised_tokens: step * 5,
+                squared_lengths: 100,
+                peak_bytes: None,
+            })))
+        };
+        let entries = [
+            step(1),
+            step(2),
+            step(3),
+            Entry::Lab(LabLine::Resume { from_step: 2 }),
+            step(3),
+            step(4),
+        ];
+        let numbers: Vec<u64> = steps_of(&entries).iter().map(|step| step.step).collect();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+    }
+}

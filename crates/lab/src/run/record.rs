@@ -1,0 +1,159 @@
+//! What a run's folder says about it: the manifest, written at the start, and the summary, written at the end.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tunesmith_data::RowsReport;
+use tunesmith_measure::{ModelShape, Peaks, TrainingSummary};
+use tunesmith_probe::{GpuBrief, Load, Machine};
+use tunesmith_protocol::{Calibration, Hello, RunStatus, TrainStats};
+
+use crate::{evaluate::Evaluation, supervisor::Failure};
+
+/// Version of the two files; a reader refuses a later one.
+pub const RECORD_VERSION: u32 = 1;
+
+/// In what surroundings a run took place (M18): everything that somebody needs who wants to repeat it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`RECORD_VERSION`].
+    pub version: u32,
+    /// The run's id, which is its folder's name.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub created: String,
+    /// Version of Tunesmith.
+    pub tunesmith: String,
+    /// Process that led it.
+    pub pid: u32,
+    /// SHA-256 over everything that changes the result.
+    pub config_hash: String,
+    /// Name of the recipe.
+    pub recipe: String,
+    /// Its title.
+    pub title: String,
+    /// Device: `cpu` or `cuda:N`.
+    pub device: String,
+    /// Threads that were asked for, where they were.
+    pub threads: Option<usize>,
+    /// Who trains: engine, version, torch, back end, threads in use.
+    pub engine: Hello,
+    /// The machine, as probed.
+    pub machine: MachineRecord,
+    /// Variables that were set and can change what torch does.
+    pub environment: BTreeMap<String, String>,
+    /// The model.
+    pub model: ModelRecord,
+    /// The data.
+    pub data: DataRecord,
+    /// The calibration that MFU is counted against, where there is one.
+    pub calibration: Option<CalibrationRecord>,
+    /// Peaks that MFU is counted against.
+    pub peaks: Peaks,
+}
+
+/// The model of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelRecord {
+    /// File or folder name, without where it lies.
+    pub name: String,
+    /// Where it lies on this machine.
+    pub path: std::path::PathBuf,
+    /// SHA-256 over weights, configuration and tokenizer.
+    pub fingerprint: String,
+    /// Its architecture, e.g. `llama`.
+    pub architecture: String,
+    /// Its dimensions.
+    pub shape: ModelShape,
+    /// Parameters in all.
+    pub parameters: u64,
+    /// Longest context, in tokens.
+    pub context_length: usize,
+}
+
+/// The data of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataRecord {
+    /// Name of the data set or file name.
+    pub source: String,
+    /// SHA-256 of its content.
+    pub source_sha256: String,
+    /// SHA-256 of the tokenised rows.
+    pub rows_sha256: String,
+    /// SHA-256 of the test questions (E1), where there are some.
+    pub test_sha256: Option<String>,
+    /// What was counted while tokenising.
+    pub report: RowsReport,
+}
+
+/// A calibration with its date.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CalibrationRecord {
+    /// When it was taken, RFC 3339 in UTC.
+    pub taken: String,
+    /// What was measured.
+    pub result: Calibration,
+}
+
+/// A machine with its cards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineRecord {
+    /// Processor, memory, system.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// Its cards.
+    pub gpus: Vec<GpuBrief>,
+}
+
+/// How busy the machine was with other things (M19) during a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ContentionSample {
+    /// Which stage.
+    pub stage: String,
+    /// When it began, RFC 3339 in UTC.
+    pub at: String,
+    /// What was seen until its end.
+    pub seen: Load,
+}
+
+/// Seconds that the parts of a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timings {
+    /// Reading the model's headers, tokenising.
+    pub prepare_secs: f64,
+    /// Evaluating the base model, loading included.
+    pub evaluate_before_secs: Option<f64>,
+    /// Training, loading included.
+    pub train_secs: Option<f64>,
+    /// Evaluating the tuned model, loading included.
+    pub evaluate_after_secs: Option<f64>,
+    /// All of it.
+    pub total_secs: f64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// [`RECORD_VERSION`].
+    pub version: u32,
+    /// How it ended.
+    pub status: RunStatus,
+    /// Why, in a sentence, where it is not `ok`.
+    pub reason: Option<String>,
+    /// The failure, where there was one.
+    pub failure: Option<Failure>,
+    /// When it ended, RFC 3339 in UTC.
+    pub finished: String,
+    /// Figures of the training.
+    pub training: Option<TrainingSummary>,
+    /// The engine's own account of the training.
+    pub engine: Option<TrainStats>,
+    /// The evaluation before and after.
+    pub evaluation: Evaluation,
+    /// Adapter folder, relative to the run's.
+    pub adapter: Option<std::path::PathBuf>,
+    /// What took how long.
+    pub timings: Timings,
+    /// How busy the machine was with other things.
+    pub contention: Vec<ContentionSample>,
+}

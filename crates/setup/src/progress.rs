@@ -1,0 +1,141 @@
+//! What a stage tells while it works: its plan before the first byte, then how far it is.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The stages of set-up that download something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The installer.
+    Uv,
+    /// torch's libraries and headers.
+    Runtime,
+    /// The default model.
+    Model,
+    /// The Python environment of the reference figures.
+    Reference,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stage::Uv => "uv",
+            Stage::Runtime => "torch runtime",
+            Stage::Model => "default model",
+            Stage::Reference => "reference environment",
+        })
+    }
+}
+
+/// Said once, before anything is downloaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Which stage.
+    pub stage: Stage,
+    /// What is fetched, with versions.
+    pub what: String,
+    /// Bytes that go over the network if nothing is cached.
+    pub download_bytes: u64,
+    /// Bytes that lie on disk afterwards.
+    pub disk_bytes: u64,
+    /// The licence of what is fetched.
+    pub licence: &'static str,
+    /// The folder that it ends in.
+    pub into: PathBuf,
+}
+
+/// How far a stage is, about once a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Which stage.
+    pub stage: Stage,
+    /// Bytes on disk since the stage began.
+    pub done_bytes: u64,
+    /// Bytes on disk at its end.
+    pub total_bytes: u64,
+    /// Time since the stage began.
+    pub elapsed: Duration,
+    /// The estimate of the time left; none before there is a speed to estimate from.
+    pub eta: Option<Duration>,
+}
+
+impl Progress {
+    pub(crate) fn new(stage: Stage, done: u64, total: u64, elapsed: Duration) -> Self {
+        // A size that is a little larger than expected must not look finished while it is not.
+        let done_bytes = done.min(total / 100 * 99);
+        // Before one percent the speed is that of connecting, not of downloading.
+        let eta = (done_bytes > total / 100).then(|| {
+            let left = (total - done_bytes) as f64 / done_bytes as f64;
+            elapsed.mul_f64(left)
+        });
+        Self {
+            stage,
+            done_bytes,
+            total_bytes: total,
+            elapsed,
+            eta,
+        }
+    }
+}
+
+/// What the caller of a stage is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// Before the download.
+    Plan(Plan),
+    /// During it.
+    Progress(Progress),
+}
+
+/// `518 MiB`, `1.1 GiB`: binary units, as everywhere in Tunesmith.
+pub fn human_bytes(bytes: u64) -> String {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let mib = bytes as f64 / MIB;
+    if mib >= 1000.0 {
+        format!("{:.1} GiB", mib / 1024.0)
+    } else if mib >= 10.0 {
+        format!("{mib:.0} MiB")
+    } else {
+        format!("{mib:.1} MiB")
+    }
+}
+
+/// `0.4 s`, `45 s`, `3 min 05 s`.
+pub fn human_duration(duration: Duration) -> String {
+    let secs = duration.as_secs_f64();
+    if secs < 9.95 {
+        return format!("{secs:.1} s");
+    }
+    let whole = secs.round() as u64;
+    if whole < 60 {
+        format!("{whole} s")
+    } else {
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_estimate_follows_the_speed_so_far() {
+        let quarter = Progress::new(Stage::Model, 250, 1000, Duration::from_secs(10));
+        assert_eq!(quarter.eta, Some(Duration::from_secs(30)));
+        let hardly_begun = Progress::new(Stage::Model, 1, 1000, Duration::from_secs(1));
+        assert_eq!(hardly_begun.eta, None);
+        let more_than_expected = Progress::new(Stage::Model, 1200, 1000, Duration::from_secs(10));
+        assert_eq!(more_than_expected.done_bytes, 990);
+    }
+
+    #[test]
+    fn sizes_and_times_read_well() {
+        assert_eq!(human_bytes(98_362_432), "94 MiB");
+        assert_eq!(human_bytes(1_222_262_784), "1.1 GiB");
+        assert_eq!(human_bytes(2_200_000), "2.1 MiB");
+        assert_eq!(human_duration(Duration::from_millis(420)), "0.4 s");
+        assert_eq!(human_duration(Duration::from_secs(185)), "3 min 05 s");
+        assert_eq!(human_duration(Duration::from_millis(59_800)), "1 min 00 s");
+    }
+}

@@ -1,0 +1,12 @@
+//! What a user relies on, through the real programs: the supervisor and the command line with an engine that
+//! replays a script, and the command line with the real engine.
+
+// A test helper that cannot go on should say so at once.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod command_line;
+mod context;
+mod real_engine;
+mod supervising;
+mod tiny_model;

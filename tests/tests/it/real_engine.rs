@@ -1,0 +1,108 @@
+//! The command line with the real engine, on a tiny model and on the default one.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use crate::context::{Home, RunIt};
+
+fn assert_adapter(folder: &Path) {
+    let config: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("adapter_config.json")).unwrap()).unwrap();
+    assert_eq!(config["peft_type"], "LORA");
+    assert!(
+        fs::metadata(folder.join("adapter_model.safetensors"))
+            .unwrap()
+            .len()
+            > 1000
+    );
+}
+
+#[test]
+fn a_tiny_model_learns_its_rows_by_heart_and_answers() {
+    let home = Home::new();
+    let run = home
+        .tunesmith_for_real()
+        .args([
+            "train",
+            &home.recipe(),
+            "--json",
+            "--set",
+            "train.steps=20",
+            "--set",
+            "lora.rank=8",
+        ])
+        .ran()
+        .expect_status(0)
+        .json();
+    assert_eq!((&run["status"], &run["valid_steps"]), (&"ok".into(), &20.into()));
+    assert!(
+        run["loss_last"].as_f64().unwrap() < run["loss_first"].as_f64().unwrap() - 0.3,
+        "{run}"
+    );
+    assert_adapter(Path::new(run["adapter"].as_str().unwrap()));
+    for base in [false, true] {
+        let mut command = home.tunesmith_for_real();
+        command.args([
+            "generate",
+            "last",
+            "--prompt",
+            "How much is 1 and one?",
+            "--max-new-tokens",
+            "8",
+            "--json",
+        ]);
+        if base {
+            command.arg("--base");
+        }
+        let answer = command.ran().expect_status(0).json();
+        assert!(answer["tokens"].as_u64().unwrap() >= 1, "{answer}");
+    }
+}
+
+#[test]
+fn a_loss_that_is_no_number_is_a_status_with_a_reason() {
+    let home = Home::new();
+    let ran = home
+        .tunesmith_for_real()
+        .args([
+            "train",
+            &home.recipe(),
+            "--json",
+            "--set",
+            "optimizer.learning_rate=0.99",
+            "--set",
+            "lora.alpha=1e30",
+        ])
+        .args(["--set", "train.steps=20"])
+        .ran()
+        .expect_status(1);
+    let run = ran.json();
+    assert_eq!(run["status"], "nan", "{run}");
+    assert!(ran.stderr.contains("not finite"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_default_model_trains_three_steps_and_is_scored() {
+    let home = Home::new();
+    let run = home
+        .tunesmith_for_real()
+        .args(["train", "smoke", "--json", "--set", "evaluate.questions=2"])
+        .ran()
+        .expect_status(0)
+        .json();
+    assert_eq!(
+        (&run["status"], &run["valid_steps"], &run["total_steps"]),
+        (&"ok".into(), &3.into(), &3.into())
+    );
+    assert!(
+        run["loss_last"].as_f64().unwrap() < run["loss_first"].as_f64().unwrap(),
+        "{run}"
+    );
+    assert!(
+        run["score_before"].is_number() && run["score_after"].is_number(),
+        "{run}"
+    );
+    assert_adapter(Path::new(run["adapter"].as_str().unwrap()));
+    assert!(Path::new(run["report"].as_str().unwrap()).exists());
+}

@@ -1,0 +1,295 @@
+//! The commands of the README: `cargo xtask quickstart` and `cargo xtask test` each do all the set-up that they
+//! need on a fresh machine, then their work. Kept light, since it is compiled before anything can be said: it
+//! depends on the set-up library alone and starts cargo for the rest.
+
+mod console;
+mod gain;
+mod packages;
+mod prepare;
+mod test;
+mod workspace;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+use tunesmith_setup::process::Output;
+use tunesmith_setup::{SetupError, process};
+
+use crate::console::Stages;
+use crate::prepare::Prepared;
+use crate::workspace::Workspace;
+
+/// Sets this machine up for Tunesmith, builds it, and runs it or its tests
+///
+/// Everything that is downloaded lies outside the clone, in `<user cache>/tunesmith`; what is there already is
+/// not fetched again. Progress goes to standard error.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Set up, build, then calibrate, fine-tune, evaluate and report: the main job from one command
+    Quickstart(Quickstart),
+    /// Set up what the tests need, then run every check: format, clippy, tests, doc tests, docs
+    Test(Consent),
+    /// Set up only: system packages, uv, the torch runtime, the default model
+    Setup(Consent),
+    /// Print the environment for cargo commands that build or run the engine, for `eval "$(cargo xtask env)"`
+    Env,
+    /// Compare the engine with transformers and PEFT on the same weights
+    ///
+    /// Fetches a Python environment of about 2.5 GiB the first time.
+    Parity(Parity),
+    /// Measure the gain of the quickstart's recipe on the seeds 3407, 42 and 1234, all 300 questions each
+    ///
+    /// Writes docs/measured/three-seed-gain.json and .md. Takes about half an hour on two cores.
+    Gain(Gain),
+    /// Run a command that ends when standard input closes (used by this program itself)
+    #[command(hide = true)]
+    Guard {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+#[derive(Args)]
+struct Consent {
+    /// Install missing system packages without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Args)]
+struct Quickstart {
+    #[command(flatten)]
+    consent: Consent,
+    /// Score all 300 test questions instead of 100
+    #[arg(long)]
+    full: bool,
+    /// The seed of the training
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Print the result as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    /// Further arguments for `tunesmith quickstart`
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    extra: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct Parity {
+    #[command(flatten)]
+    consent: Consent,
+    /// Print the result as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+    /// Further arguments for xtask/python/parity.py
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    extra: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct Gain {
+    #[command(flatten)]
+    consent: Consent,
+    /// Print the record as JSON on standard output, and nothing else there
+    #[arg(long)]
+    json: bool,
+}
+
+/// A stage that ended with a status of its own, which becomes ours.
+#[derive(Debug)]
+pub(crate) struct ExitWith(pub(crate) u8);
+
+impl std::fmt::Display for ExitWith {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "exit status {}", self.0)
+    }
+}
+
+impl std::error::Error for ExitWith {}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => ExitCode::from(explain(&error)),
+    }
+}
+
+fn run(task: Task) -> Result<u8> {
+    match task {
+        Task::Guard { command } => {
+            process::guard(&command).with_context(|| format!("{} could not be run", command[0].display()))
+        }
+        Task::Setup(consent) => {
+            let mut stages = Stages::new(Prepared::STAGES);
+            Prepared::new(consent.yes, &mut stages)?;
+            Ok(0)
+        }
+        Task::Env => print_env(),
+        Task::Test(consent) => test::run(consent.yes),
+        Task::Quickstart(quickstart) => run_quickstart(&quickstart),
+        Task::Parity(parity) => run_parity(&parity),
+        Task::Gain(gain) => gain::run(gain.consent.yes, gain.json),
+    }
+}
+
+/// The one place that prints an error; returns the exit status.
+fn explain(error: &anyhow::Error) -> u8 {
+    if let Some(ExitWith(code)) = error.downcast_ref() {
+        return *code;
+    }
+    eprintln!("error: {error:#}");
+    let setup: Option<&SetupError> = error.downcast_ref();
+    for hint in setup.map(SetupError::hints).unwrap_or_default() {
+        eprintln!("hint: {hint}");
+    }
+    match setup {
+        Some(SetupError::Cancelled { .. }) => 130,
+        _ => 1,
+    }
+}
+
+fn run_quickstart(quickstart: &Quickstart) -> Result<u8> {
+    let mut stages = Stages::new(Prepared::STAGES + 2);
+    let prepared = Prepared::new(quickstart.consent.yes, &mut stages)?;
+    let workspace = Workspace::find()?;
+    workspace.build(&prepared, &mut stages)?;
+
+    let mut command = workspace.tunesmith(&prepared);
+    command.arg("quickstart");
+    if quickstart.full {
+        command.arg("--full");
+    }
+    if let Some(seed) = quickstart.seed {
+        command.args(["--seed", &seed.to_string()]);
+    }
+    if quickstart.json {
+        command.arg("--json");
+    }
+    command.args(&quickstart.extra);
+    stages.begin("quickstart", "calibrate, evaluate, train, evaluate, report");
+    become_command(command)
+}
+
+/// The last stage takes this process's place where the system allows it: Ctrl-C, signals, standard input and the
+/// exit status then are the command's own.
+#[cfg(unix)]
+fn become_command(mut command: std::process::Command) -> Result<u8> {
+    let error = std::os::unix::process::CommandExt::exec(&mut command);
+    Err(error).with_context(|| format!("{} could not be started", command.get_program().display()))
+}
+
+#[cfg(not(unix))]
+fn become_command(mut command: std::process::Command) -> Result<u8> {
+    let status = command
+        .status()
+        .with_context(|| format!("{} could not be started", command.get_program().display()))?;
+    Ok(process::exit_code(status))
+}
+
+fn run_parity(parity: &Parity) -> Result<u8> {
+    let mut stages = Stages::new(Prepared::STAGES + 3);
+    let prepared = Prepared::new(parity.consent.yes, &mut stages)?;
+    let workspace = Workspace::find()?;
+    let scripts = workspace.root.join("xtask/python");
+    let requirements = scripts.join("requirements.txt");
+    let python = prepared.install(&mut stages, "reference environment", |setup, uv, report| {
+        setup.ensure_reference(uv, &requirements, report)
+    })?;
+    workspace.build(&prepared, &mut stages)?;
+
+    let mut command = std::process::Command::new(python);
+    prepared.engine_env.apply(&mut command);
+    command
+        .current_dir(&workspace.root)
+        .env("CARGO_TARGET_DIR", &workspace.target)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .arg(scripts.join("parity.py"))
+        .arg("--engine")
+        .arg(workspace.engine())
+        .arg("--torch")
+        .arg(&prepared.engine_env.site)
+        .arg("--model")
+        .arg(&prepared.model)
+        .args(parity.json.then_some("--json"))
+        .args(&parity.extra);
+    stages.begin("parity", "the engine against transformers and PEFT");
+    let ended = prepared.run(&command, Output::Shown)?;
+    Ok(process::exit_code(ended.status))
+}
+
+/// Nothing is downloaded here: a shell that evaluates this must not wait for a set-up.
+fn print_env() -> Result<u8> {
+    let workspace = Workspace::find()?;
+    let folders = tunesmith_setup::Folders::from_env()?;
+    let site = tunesmith_setup::find_torch(&folders)
+        .context("there is no torch runtime yet: run `cargo xtask setup` first, or set TUNESMITH_TORCH")?;
+    let env = tunesmith_setup::engine_env(&site)?;
+    let name = tunesmith_setup::loader_variable();
+    let loader = std::env::join_paths(&env.library_folders)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "export LIBTORCH={}", quoted(site.join("torch").as_os_str()))?;
+    // The shell's own value stays behind ours. This process cannot know it: cargo has added its folders.
+    writeln!(out, "export {name}={}${{{name}:+:${name}}}", quoted(&loader))?;
+    writeln!(
+        out,
+        "export {}={}",
+        tunesmith_setup::env_vars::ENGINE,
+        quoted(workspace.engine().as_os_str())
+    )?;
+    writeln!(
+        out,
+        "export {}={}",
+        tunesmith_setup::env_vars::TORCH,
+        quoted(site.as_os_str())
+    )?;
+    Ok(0)
+}
+
+/// For a POSIX shell, whatever stands in the path.
+fn quoted(text: &std::ffi::OsStr) -> String {
+    format!("'{}'", text.to_string_lossy().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn arguments_after_two_dashes_reach_the_quickstart() {
+        let cli = Cli::parse_from([
+            "xtask",
+            "quickstart",
+            "--seed",
+            "7",
+            "--",
+            "--set",
+            "train.steps=3",
+        ]);
+        let Task::Quickstart(quickstart) = cli.command else {
+            panic!("another command was read");
+        };
+        assert_eq!(quickstart.seed, Some(7));
+        assert_eq!(quickstart.extra, ["--set", "train.steps=3"]);
+    }
+
+    #[test]
+    fn a_path_with_a_quote_survives_the_shell() {
+        assert_eq!(quoted("/a'b".as_ref()), r"'/a'\''b'");
+    }
+}

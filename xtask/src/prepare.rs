@@ -1,0 +1,102 @@
+//! The set-up that every command shares, as numbered stages: system packages, uv, torch runtime, default model.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use tunesmith_setup::process::{self, Ended, Output};
+use tunesmith_setup::{EngineEnv, Folders, Ready, Report, Setup, SetupError, engine_env};
+
+use crate::console::Stages;
+use crate::{ExitWith, packages};
+
+/// A machine that is set up.
+pub(crate) struct Prepared {
+    setup: Setup,
+    uv: PathBuf,
+    /// The environment of engines on the private runtime, or on the torch that TUNESMITH_TORCH names.
+    pub(crate) engine_env: EngineEnv,
+    /// What the engine is built against: the private runtime's `torch` folder.
+    pub(crate) libtorch: PathBuf,
+    /// The default model's file.
+    pub(crate) model: PathBuf,
+}
+
+impl Prepared {
+    /// The number of stages that [`Prepared::new`] takes.
+    pub(crate) const STAGES: usize = 4;
+
+    /// Runs the stages; each is over at once if its result is there. `yes` installs system packages without asking.
+    pub(crate) fn new(yes: bool, stages: &mut Stages) -> Result<Self> {
+        let mut setup = Setup::new(Folders::from_env()?);
+        let myself = std::env::current_exe().context("this program's own file is unknown")?;
+        setup.guard = Some(vec![myself.into(), OsString::from("guard"), OsString::from("--")]);
+        packages::ensure(&setup, yes, stages)?;
+
+        // From here on Ctrl-C is a request: the running stage stops its children and removes what is half-made.
+        // Not before, or a question on the terminal could not be left.
+        let cancel = setup.cancel.clone();
+        ctrlc::set_handler(move || cancel.cancel()).context("Ctrl-C cannot be handled")?;
+
+        let uv = stage(stages, "uv", |report| setup.ensure_uv(report))?;
+        let runtime = stage(stages, "torch runtime", |report| {
+            setup.ensure_runtime(&uv, report)
+        })?;
+        let model = stage(stages, "default model", |report| setup.ensure_model(&uv, report))?;
+        let site = tunesmith_setup::env_vars::read(tunesmith_setup::env_vars::TORCH)
+            .map_or_else(|| runtime.clone(), PathBuf::from);
+        Ok(Self {
+            engine_env: engine_env(&site)?,
+            libtorch: runtime.join("torch"),
+            setup,
+            uv,
+            model,
+        })
+    }
+
+    /// One more stage that installs something.
+    pub(crate) fn install<T>(
+        &self,
+        stages: &mut Stages,
+        name: &str,
+        ensure: impl FnOnce(&Setup, &Path, &mut dyn FnMut(&Report)) -> Result<Ready<T>, SetupError>,
+    ) -> Result<T> {
+        stage(stages, name, |report| ensure(&self.setup, &self.uv, report))
+    }
+
+    /// Runs `command` behind the guard, to its end. A Ctrl-C meanwhile ends this program with 130.
+    pub(crate) fn run(&self, command: &Command, output: Output) -> Result<Ended> {
+        let ended = process::run(
+            command,
+            self.setup.guard.as_deref(),
+            &self.setup.cancel,
+            output,
+            &mut || {},
+        )
+        .with_context(|| format!("{} could not be started", command.get_program().display()))?;
+        if ended.cancelled {
+            eprintln!("stopped");
+            bail!(ExitWith(130));
+        }
+        Ok(ended)
+    }
+}
+
+fn stage<T>(
+    stages: &mut Stages,
+    name: &str,
+    ensure: impl FnOnce(&mut dyn FnMut(&Report)) -> Result<Ready<T>, SetupError>,
+) -> Result<T> {
+    stages.begin_quietly(name);
+    match ensure(&mut |report| stages.report(report)) {
+        Ok(ready) => {
+            stages.end(if ready.installed { "installed" } else { "present" });
+            Ok(ready.value)
+        }
+        Err(error) => {
+            stages.fail();
+            Err(error.into())
+        }
+    }
+}
