@@ -453,7 +453,7 @@ def compare_tokenizer(gguf: Path, encoder: Path | None) -> dict[str, Any]:
         },
         "errors": [],
     }
-    note("tokenizer: models crate")
+    note("tokenizer: models crate (cargo may build it first)")
     try:
         answers = encode_with_models_crate(gguf, encoder, [{"text": text} for text in all_texts] + conversations)
         ids = [answer["ids"] for answer in answers[: len(all_texts)]]

@@ -17,12 +17,12 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error("signals could not be handled: {0}")]
-    Signals(String),
+    Signals(ctrlc::Error),
 }
 
 impl CliError {
-    pub(crate) fn signals(error: impl ToString) -> Self {
-        Self::Signals(error.to_string())
+    pub(crate) fn signals(error: ctrlc::Error) -> Self {
+        Self::Signals(error)
     }
 
     fn code(&self) -> String {

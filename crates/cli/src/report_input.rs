@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tunesmith_lab::{
     evaluate::{self, Side, read_answers},
     pipeline::LabError,
-    run::Run,
+    run::{Run, RunState},
     text_to_sql::{EXTRACTION_RULE, Schema, TextToSql},
 };
 use tunesmith_protocol::RunStatus;
@@ -34,14 +34,21 @@ fn input_of(run: &Run) -> Result<ReportInput, CliError> {
             hints: vec![format!("`tunesmith runs show {}` shows what is known", run.id)],
         })
     };
-    let (Some(manifest), Some(summary)) = (&run.manifest, &run.summary) else {
+    let (Some(manifest), Some(training)) = (&run.manifest, run.training()?) else {
         return Err(missing());
     };
-    let Some(training) = &summary.training else {
-        return Err(missing());
+    // A run that is still going on, or whose leader went away, has steps and no summary.
+    let status = match run.state {
+        RunState::Ended(status) => status,
+        RunState::Running => RunStatus::Interrupted,
     };
+    let summary = run.summary.as_ref();
+    let evaluation = summary.map(|summary| &summary.evaluation);
     let schemas = schemas();
-    let side = |side: Option<&Side>| side.map(|side| evaluation(run, side, &schemas)).transpose();
+    let side = |side: Option<&Side>| {
+        side.map(|side| evaluation_result(run, side, &schemas))
+            .transpose()
+    };
     Ok(ReportInput {
         recipe: RecipeRecord {
             name: run.recipe.name.clone(),
@@ -51,19 +58,21 @@ fn input_of(run: &Run) -> Result<ReportInput, CliError> {
         model: manifest.model.name.clone(),
         task: manifest.data.source.clone(),
         dtype: run.recipe.dtype(&manifest.device),
-        status: summary.status,
-        reason: summary.reason.clone(),
-        manifest: manifest_json(run)?,
-        summary: training.clone(),
-        peak_process_bytes: summary.engine.as_ref().and_then(|stats| stats.peak_process_bytes),
+        status,
+        reason: run.reason(),
+        manifest: manifest_json(run),
+        summary: training,
+        peak_process_bytes: summary
+            .and_then(|summary| summary.engine.as_ref())
+            .and_then(|stats| stats.peak_process_bytes),
         calibration: manifest
             .calibration
             .as_ref()
             .map(|calibration| calibration.result.clone()),
         spec_peak: manifest.peaks.theoretical,
-        before: side(summary.evaluation.before.as_ref())?,
-        after: side(summary.evaluation.after.as_ref())?,
-        counting_rules: rules(run, summary.status),
+        before: side(evaluation.and_then(|evaluation| evaluation.before.as_ref()))?,
+        after: side(evaluation.and_then(|evaluation| evaluation.after.as_ref()))?,
+        counting_rules: rules(run, status),
         redactions: Vec::new(),
         engine: EngineRecord {
             name: manifest.engine.engine.clone(),
@@ -75,13 +84,13 @@ fn input_of(run: &Run) -> Result<ReportInput, CliError> {
 }
 
 /// What a reader needs to repeat the run; what other parts of the report hold is left out.
-fn manifest_json(run: &Run) -> Result<Value, CliError> {
+fn manifest_json(run: &Run) -> Value {
     let Some(manifest) = &run.manifest else {
-        return Ok(Value::Null);
+        return Value::Null;
     };
     let summary = run.summary.as_ref();
     let data = &manifest.data;
-    Ok(json!({
+    json!({
         "run": {
             "id": manifest.id,
             "config_hash": manifest.config_hash,
@@ -115,7 +124,7 @@ fn manifest_json(run: &Run) -> Result<Value, CliError> {
         },
         "contention": summary.map(|summary| &summary.contention),
         "calibrated": manifest.calibration.as_ref().map(|calibration| &calibration.taken),
-    }))
+    })
 }
 
 fn schemas() -> HashMap<String, String> {
@@ -126,7 +135,7 @@ fn schemas() -> HashMap<String, String> {
         .collect()
 }
 
-fn evaluation(
+fn evaluation_result(
     run: &Run,
     side: &Side,
     schemas: &HashMap<String, String>,

@@ -9,7 +9,9 @@ use crate::errors::failure_json;
 /// The object of `runs list`. Scores are points of execution match, 0 to 100.
 pub(crate) fn line(run: &Run) -> Value {
     let summary = run.summary.as_ref();
-    let training = summary.and_then(|summary| summary.training.as_ref());
+    // A journal that cannot be read leaves the run without figures; the run itself is still shown.
+    let training = run.training().ok().flatten();
+    let training = training.as_ref();
     let evaluation = summary.map(|summary| &summary.evaluation);
     let points = |side: Option<&tunesmith_lab::evaluate::Side>| side.map(|side| side.points);
     json!({
@@ -52,7 +54,9 @@ pub(crate) fn list(listed: &[Listed]) -> Value {
 pub(crate) fn full(run: &Run) -> Value {
     let mut object = line(run);
     let summary = run.summary.as_ref();
-    let training = summary.and_then(|summary| summary.training.as_ref());
+    // A journal that cannot be read leaves the run without figures; the run itself is still shown.
+    let training = run.training().ok().flatten();
+    let training = training.as_ref();
     let evaluation = summary.map(|summary| &summary.evaluation);
     let timings = summary.map(|summary| summary.timings);
     let eval_secs = timings.map(|timings| {
@@ -64,7 +68,7 @@ pub(crate) fn full(run: &Run) -> Value {
         "seed": run.recipe.train.seed,
         "device": run.recipe.train.device,
         "config_hash": run.manifest.as_ref().map(|manifest| &manifest.config_hash),
-        "reason": summary.and_then(|summary| summary.reason.as_ref()),
+        "reason": run.reason(),
         "error": summary.and_then(|summary| summary.failure.as_ref()).map(failure_json),
         "prepare_secs": timings.map(|timings| timings.prepare_secs),
         "train_secs": timings.and_then(|timings| timings.train_secs),

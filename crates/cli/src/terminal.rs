@@ -98,21 +98,17 @@ impl Terminal {
 
     fn end_stage(&mut self) {
         if let Some((stage, start)) = self.stage.take() {
-            let mut text = format!(
-                "{}: done in {}",
-                stage.title(),
-                duration(start.elapsed().as_secs_f64())
-            );
-            if let Some(step) = self.last_step.take() {
-                if let Some(loss) = step.loss {
-                    text = format!(
-                        "{}: step {}, loss {loss:.3}, in {}",
-                        stage.title(),
-                        step.step,
-                        duration(start.elapsed().as_secs_f64())
-                    );
+            let time = duration(start.elapsed().as_secs_f64());
+            let text = match self.last_step.take() {
+                Some(Step {
+                    step,
+                    loss: Some(loss),
+                    ..
+                }) => {
+                    format!("{}: step {step}, loss {loss:.3}, in {time}", stage.title())
                 }
-            }
+                _ => format!("{}: done in {time}", stage.title()),
+            };
             if start.elapsed() > Duration::from_millis(500) {
                 self.note(&text);
             }
@@ -141,7 +137,7 @@ impl Terminal {
             );
         }
         if let Some(secs) = progress.eta_secs.filter(|secs| *secs > 0.5) {
-            text.push_str(&format!(", about {} left", duration(secs)));
+            text += &left(secs);
         }
         self.show(&text);
     }
@@ -152,13 +148,13 @@ impl Terminal {
         let loss = step
             .loss
             .map_or_else(|| "not a number".to_owned(), |loss| format!("{loss:.3}"));
-        let left = of.saturating_sub(step.step) as f64 * step.dt_secs;
+        let secs = of.saturating_sub(step.step) as f64 * step.dt_secs;
         let mut text = format!(
             "training: step {}/{of}, loss {loss}, {speed:.0} tokens/s",
             step.step
         );
         if step.step < of {
-            text.push_str(&format!(", about {} left", duration(left)));
+            text += &left(secs);
         }
         self.last_step = Some(step.clone());
         self.show(&text);
@@ -167,6 +163,10 @@ impl Terminal {
     fn run(&mut self, id: &str, folder: &Path) {
         self.note(&format!("run {id} in {}", folder.display()));
     }
+}
+
+fn left(secs: f64) -> String {
+    format!(", about {} left", duration(secs))
 }
 
 impl Observer for Terminal {

@@ -15,43 +15,48 @@ namespace {
 std::atomic<int64_t> held_bytes{0};
 std::atomic<int64_t> peak_bytes{0};
 
-// The wrapped allocator's own data pointer, with the size that its deleter does not know.
-struct Block {
-  c10::DataPtr inner;
-  int64_t bytes;
-};
+// Stands before each block and keeps its size, which a deleter is not told. A whole cache line, so that the block
+// keeps the alignment of the allocator below.
+constexpr size_t kHeader = 64;
 
-void release(void* context) {
-  auto* block = static_cast<Block*>(context);
-  held_bytes.fetch_sub(block->bytes, std::memory_order_relaxed);
-  delete block;
+c10::Allocator* wrapped() {
+  return c10::GetDefaultCPUAllocator();
+}
+
+void release(void* data) {
+  if (data == nullptr) {
+    return;
+  }
+  char* block = static_cast<char*>(data) - kHeader;
+  held_bytes.fetch_sub(*reinterpret_cast<int64_t*>(block), std::memory_order_relaxed);
+  wrapped()->raw_deallocate(block);
 }
 
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* inner) : inner_(inner) {}
-
   c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr inner = inner_->allocate(bytes);
-    void* data = inner.get();
-    auto device = inner.device();
-    auto* block = new Block{std::move(inner), static_cast<int64_t>(bytes)};
-    int64_t now = held_bytes.fetch_add(block->bytes, std::memory_order_relaxed) + block->bytes;
+    const c10::Device cpu(c10::DeviceType::CPU);
+    if (bytes == 0) {
+      return c10::DataPtr(nullptr, nullptr, &release, cpu);
+    }
+    char* block = static_cast<char*>(wrapped()->raw_allocate(bytes + kHeader));
+    *reinterpret_cast<int64_t*>(block) = static_cast<int64_t>(bytes);
+    int64_t now = held_bytes.fetch_add(bytes, std::memory_order_relaxed) + static_cast<int64_t>(bytes);
     int64_t peak = peak_bytes.load(std::memory_order_relaxed);
     while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
     }
-    return c10::DataPtr(data, block, &release, device);
+    // Data and context are one pointer, as raw_allocate demands of every allocator (oneDNN's products use it).
+    char* data = block + kHeader;
+    return c10::DataPtr(data, data, &release, cpu);
   }
 
-  // Blocks of this allocator have a context of their own, so raw_allocate is not offered.
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return &release;
+  }
 
   void copy_data(void* destination, const void* source, std::size_t count) const override {
     default_copy_data(destination, source, count);
   }
-
- private:
-  c10::Allocator* inner_;
 };
 
 c10::DeviceAllocator* gpu_allocator() {
@@ -67,7 +72,7 @@ extern "C" {
 // Wraps c10's CPU allocator; call once, before the first tensor.
 int tunesmith_count_cpu_memory() {
   try {
-    c10::SetCPUAllocator(new CountingAllocator(c10::GetDefaultCPUAllocator()), /*priority=*/100);
+    c10::SetCPUAllocator(new CountingAllocator(), /*priority=*/100);
     return 0;
   } catch (...) {
     return -1;

@@ -40,12 +40,10 @@ impl From<tch::TchError> for JobError {
 impl JobError {
     /// Sorts what torch says; the C++ stack that it appends helps nobody.
     pub(crate) fn from_torch_text(text: &str) -> Self {
-        let first = text
-            .split("\nException raised from")
-            .next()
-            .unwrap_or(text)
-            .trim()
-            .to_owned();
+        // A panic of tch's plain methods quotes the text, line ends and all.
+        let plain = text.replace("\\n", "\n");
+        let first = plain.split("\nException raised from").next().unwrap_or(text);
+        let first = first.rsplit("Torch(\"").next().unwrap_or(first).trim().to_owned();
         let out_of_memory = [
             "out of memory",
             "can't allocate memory",

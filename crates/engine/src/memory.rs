@@ -63,3 +63,33 @@ pub(crate) fn peak_process_bytes() -> Option<u64> {
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }
+
+#[cfg(all(test, not(feature = "no-libtorch")))]
+mod tests {
+    use super::*;
+    use tch::{Kind, Tensor};
+
+    #[test]
+    fn memory_is_counted_and_every_kind_of_product_works_on_counted_memory() {
+        start_counting();
+        let side = 256;
+        let a = Tensor::ones([side, side], (Kind::Float, Device::Cpu));
+        reset_peak(Device::Cpu);
+        let before = peak_bytes(Device::Cpu).unwrap();
+        for kind in [Kind::Float, Kind::BFloat16, Kind::Half, Kind::Double] {
+            let product = a.to_kind(kind).matmul(&a.to_kind(kind));
+            assert!(
+                (product.double_value(&[0, 0]) - side as f64).abs() < 1.0,
+                "{kind:?}"
+            );
+        }
+        let peak = peak_bytes(Device::Cpu).unwrap() - before;
+        let double = (side * side * 8) as u64;
+        assert!(
+            peak >= 3 * double,
+            "two factors and a product of {double} bytes, and a peak of {peak}"
+        );
+        let empty = Tensor::zeros([0], (Kind::Float, Device::Cpu));
+        assert_eq!(empty.sum(Kind::Float).double_value(&[]), 0.0);
+    }
+}

@@ -25,7 +25,10 @@ enum Request {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let path = std::env::args_os().nth(1).map(PathBuf::from).ok_or("usage: encode MODEL < requests.jsonl")?;
+    let path = std::env::args_os()
+        .nth(1)
+        .map(PathBuf::from)
+        .ok_or("usage: encode MODEL < requests.jsonl")?;
     let model = Model::open(&path)?;
     let tokenizer = model.tokenizer()?;
     let template = model.chat_template()?;
@@ -33,10 +36,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     for line in std::io::stdin().lock().lines() {
         let answer = match serde_json::from_str(&line?)? {
             Request::Text { text } => {
-                let encoding = tokenizer.encode_fast(text, false).map_err(|error| error.to_string())?;
+                let encoding = tokenizer
+                    .encode_fast(text, false)
+                    .map_err(|error| error.to_string())?;
                 json!({ "ids": encoding.get_ids() })
             }
-            Request::Chat { messages, add_generation_prompt } => {
+            Request::Chat {
+                messages,
+                add_generation_prompt,
+            } => {
                 json!({ "text": template.render(&messages, add_generation_prompt)? })
             }
         };

@@ -73,7 +73,11 @@ mod tests {
             resume_from: None,
             device: "cpu".into(),
             threads: Some(2),
-            work: Work::Calibrate(CalibrateJob { budget_secs: 20.0, gemm_side: None, bf16_in_hardware: false }),
+            work: Work::Calibrate(CalibrateJob {
+                budget_secs: 20.0,
+                gemm_side: None,
+                bf16_in_hardware: false,
+            }),
         }));
         let line = encode(&request);
         assert_eq!(
@@ -86,21 +90,38 @@ mod tests {
     #[test]
     fn unknown_fields_are_ignored() {
         let line = r#"{"type":"stop","how":"save","why":"later versions may say"}"#;
-        assert_eq!(decode_request(line).unwrap(), Request::Stop { how: StopHow::Save });
+        assert_eq!(
+            decode_request(line).unwrap(),
+            Request::Stop { how: StopHow::Save }
+        );
     }
 
     #[test]
     fn text_and_unknown_messages_are_kept_as_text() {
-        for text in ["MIOpen(HIP): Warning", "{\"type\":\"novelty\"}", "{broken", "", "[1,2]"] {
-            assert_eq!(decode_event(&format!("{text}\r\n")), ParentLine::Text(text.to_owned()));
+        for text in [
+            "MIOpen(HIP): Warning",
+            "{\"type\":\"novelty\"}",
+            "{broken",
+            "",
+            "[1,2]",
+        ] {
+            assert_eq!(
+                decode_event(&format!("{text}\r\n")),
+                ParentLine::Text(text.to_owned())
+            );
         }
-        let bye = Event::Bye(Bye { status: RunStatus::Ok });
+        let bye = Event::Bye(Bye {
+            status: RunStatus::Ok,
+        });
         assert_eq!(decode_event(&encode(&bye)), ParentLine::Event(Box::new(bye)));
     }
 
     #[test]
     fn a_message_never_spans_lines() {
-        let log = Event::Log(Log { level: Level::Info, text: "two\nlines".into() });
+        let log = Event::Log(Log {
+            level: Level::Info,
+            text: "two\nlines".into(),
+        });
         assert_eq!(encode(&log).matches('\n').count(), 1);
     }
 }

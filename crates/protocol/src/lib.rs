@@ -12,13 +12,13 @@ mod framing;
 mod job;
 
 pub use event::{
-    Answer, AnswerStats, Bye, Calibration, Check, Checkpoint, CopyBandwidth, EngineError, Event, Finish, GemmMeasurement,
-    Hello, Layout, Level, Log, LogitsStats, Outcome, Progress, Step, TrainStats, ValueCheck,
+    Answer, AnswerStats, Bye, Calibration, Check, Checkpoint, CopyBandwidth, EngineError, Event, Finish,
+    GemmMeasurement, Hello, Layout, Level, Log, LogitsStats, Outcome, Progress, Step, TrainStats, ValueCheck,
 };
 pub use framing::{FrameError, MAX_LINE_BYTES, ParentLine, decode_event, decode_request, encode};
 pub use job::{
-    AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, Optimizer, Prompt, Recompute, Request, RowOrder, RunStatus,
-    Sampling, Schedule, StopHow, TrainJob, Work,
+    AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, Optimizer, Prompt, Recompute, Request,
+    RowOrder, RunStatus, Sampling, Schedule, StopHow, TrainJob, Work,
 };
 
 /// Version of the protocol; the first line of an engine states its own, and a parent refuses another.

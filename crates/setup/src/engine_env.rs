@@ -72,10 +72,16 @@ impl EngineEnv {
     pub fn apply(&self, command: &mut Command) {
         let (name, value) = self.loader();
         command.env(name, value).env(env_vars::TORCH, &self.site);
-        if std::env::var_os(WAIT_POLICY).is_none() {
-            command.env(WAIT_POLICY, "passive");
-        }
+        let (name, value) = wait_policy();
+        command.env(name, value);
     }
+}
+
+/// OpenMP's variable for how its threads wait, and the value that an engine is started with: the user's own, else
+/// `passive`.
+pub fn wait_policy() -> (&'static str, String) {
+    let own = std::env::var(WAIT_POLICY).ok();
+    (WAIT_POLICY, own.unwrap_or_else(|| "passive".to_owned()))
 }
 
 /// The variable in which this system's loader takes further folders.

@@ -25,7 +25,7 @@ mod uv;
 
 pub use disk::{folder_bytes, free_bytes};
 pub use engine_env::{
-    EngineEnv, TORCH_MINOR, TorchBuild, engine_env, find_engine, find_torch, loader_variable,
+    EngineEnv, TORCH_MINOR, TorchBuild, engine_env, find_engine, find_torch, loader_variable, wait_policy,
 };
 pub use error::SetupError;
 pub use folders::Folders;

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use serde_json::Value;
 
-use crate::context::{GOOD, Home, OPENING, Ran, RunIt, lives, pid_in, wait_until};
+use crate::context::{GOOD, Home, OPENING, Ran, RunIt, interrupt, lives, pid_in, wait_until};
 
 fn train(home: &Home, script: &str) -> Ran {
     home.tunesmith(script)
@@ -250,7 +250,16 @@ fn a_killed_program_leaves_no_engine_and_an_interrupted_run() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("the engine is gone", Duration::from_secs(2), || !lives(engine));
-    assert_eq!(list()["runs"][0]["status"], "interrupted");
+    let run = list()["runs"][0].clone();
+    assert_eq!(
+        (&run["status"], &run["total_steps"]),
+        (&"interrupted".into(), &2.into()),
+        "what was measured is kept"
+    );
+    home.tunesmith(GOOD)
+        .args(["report", "last"])
+        .ran()
+        .expect_status(0);
 }
 
 #[test]
@@ -378,10 +387,4 @@ fn wrong_usage_has_a_status_of_its_own() {
         .ran()
         .expect_status(0);
     assert!(help.stdout.contains("--set train.seed=42"), "{}", help.stdout);
-}
-
-#[cfg(unix)]
-fn interrupt(pid: u32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::INT).unwrap();
 }

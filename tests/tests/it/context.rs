@@ -210,6 +210,26 @@ pub(crate) fn pid_in(file: &Path) -> u32 {
     pid.unwrap()
 }
 
+/// The children of a process.
+pub(crate) fn children(parent: u32) -> Vec<u32> {
+    let parent_of = |pid: u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+    };
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid| parent_of(*pid) == Some(parent))
+        .collect()
+}
+
+/// Sends Ctrl-C's signal.
+#[cfg(unix)]
+pub(crate) fn interrupt(pid: u32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::INT).unwrap();
+}
+
 /// Whether a process lives; one that has ended and waits to be reaped does not.
 pub(crate) fn lives(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {

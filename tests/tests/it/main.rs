@@ -3,6 +3,8 @@
 
 // A test helper that cannot go on should say so at once.
 #![allow(clippy::unwrap_used)]
+// Scripts read best where they are put together piece by piece; nobody counts allocations here.
+#![allow(clippy::format_push_string, clippy::format_collect)]
 
 mod bad_input;
 mod command_line;

@@ -1,10 +1,67 @@
 //! The command line with the real engine, on a tiny model and on the default one.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Child, time::Duration};
 
 use serde_json::Value;
 
-use crate::context::{Home, RunIt};
+use crate::context::{Home, Ran, RunIt, children, interrupt, lives, wait_until};
+
+/// Starts a training without end on a tiny model and waits until it has done a step.
+fn endless(home: &Home) -> Child {
+    let child = home
+        .tunesmith_for_real()
+        .args(["train", &home.recipe(), "--json", "--set", "train.steps=1000000"])
+        .started();
+    wait_until("the first step is done", Duration::from_mins(1), || {
+        let Ok(mut runs) = fs::read_dir(home.runs()) else {
+            return false;
+        };
+        let run = runs
+            .next()
+            .and_then(Result::ok)
+            .map(|entry| entry.path().join("events.jsonl"));
+        run.and_then(|events| fs::read_to_string(events).ok())
+            .is_some_and(|text| text.contains("\"type\":\"step\""))
+    });
+    child
+}
+
+#[test]
+fn ctrl_c_keeps_the_adapter_of_the_steps_that_were_done() {
+    let home = Home::new();
+    let child = endless(&home);
+    interrupt(child.id());
+    let ran = Ran::from(child.wait_with_output().unwrap()).expect_status(130);
+    let run = ran.json();
+    assert_eq!(run["status"], "cancelled");
+    assert_adapter(Path::new(run["adapter"].as_str().unwrap()));
+    let mut generate = home.tunesmith_for_real();
+    generate
+        .args([
+            "generate",
+            "last",
+            "--prompt",
+            "Hello",
+            "--max-new-tokens",
+            "3",
+            "--json",
+        ])
+        .ran()
+        .expect_status(0);
+}
+
+#[test]
+fn the_engine_does_not_outlive_its_parent() {
+    let home = Home::new();
+    let mut child = endless(&home);
+    let engines = children(child.id());
+    assert_eq!(engines.len(), 1, "{engines:?}");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("the engine is gone", Duration::from_secs(2), || {
+        !lives(engines[0])
+    });
+}
 
 fn assert_adapter(folder: &Path) {
     let config: Value =

@@ -23,8 +23,10 @@ pub(crate) fn list_runs() -> Result<Done, CliError> {
         .map(|listed| match listed {
             Listed::Run(run) => {
                 let summary = run.summary.as_ref();
-                let steps = summary
-                    .and_then(|summary| summary.training.as_ref())
+                let steps = run
+                    .training()
+                    .ok()
+                    .flatten()
                     .map(|training| format!("{}/{}", training.valid_steps, training.total_steps));
                 let evaluation = summary.map(|summary| &summary.evaluation);
                 vec![

@@ -1,7 +1,6 @@
 //! One error for everything that can keep a job from being led, so that a program prints it in one place.
 
 use tunesmith_data::DataError;
-use tunesmith_measure::MeasureError;
 use tunesmith_models::ModelError;
 use tunesmith_protocol::EngineError;
 use tunesmith_setup::SetupError;
@@ -45,9 +44,6 @@ pub enum LabError {
     /// A file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The arithmetic on a record.
-    #[error(transparent)]
-    Measure(#[from] MeasureError),
     /// A job outside a run failed.
     #[error("{}", .0.message)]
     Job(Failure),
@@ -80,7 +76,6 @@ impl LabError {
             Self::Supervisor(error) => error.code(),
             Self::Setup(error) => error.code(),
             Self::File(error) => error.code(),
-            Self::Measure(error) => error.code(),
             Self::Job(failure) => &failure.code,
             Self::ModelNotInstalled => "model_not_installed",
             Self::Stopped => "cancelled",
@@ -101,7 +96,6 @@ impl LabError {
             Self::Supervisor(error) => error.hints(),
             Self::Setup(error) => error.hints(),
             Self::File(error) => error.hints(),
-            Self::Measure(error) => error.hints(),
             Self::Job(failure) => failure.hints.clone(),
             Self::ModelNotInstalled => vec![
                 "`cargo xtask quickstart` fetches it; --set model.path=… uses a model of your own".to_owned(),

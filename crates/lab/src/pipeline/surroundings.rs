@@ -25,8 +25,9 @@ const TELLING_PREFIXES: [&str; 14] = [
 /// Cores that others keep busy from which on a measurement is worth a warning.
 const TELLING_CORES: f64 = 0.3;
 
-/// Those that are set, by name.
+/// Those that an engine is started with, by name.
 pub(super) fn environment() -> BTreeMap<String, String> {
+    let (name, policy) = tunesmith_setup::wait_policy();
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| {
@@ -34,6 +35,7 @@ pub(super) fn environment() -> BTreeMap<String, String> {
                 || name == "ROCR_VISIBLE_DEVICES"
                 || TELLING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         })
+        .chain([(name.to_owned(), policy)])
         .collect()
 }
 

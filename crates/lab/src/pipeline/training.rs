@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tunesmith_measure::{LoraShape, SummaryContext, summarise};
 use tunesmith_protocol::{
     Answer, AnswerJob, AnswerStats, DType, Event, Level, Outcome, RunStatus, TrainJob, TrainStats, Work,
 };
@@ -16,7 +15,7 @@ use crate::{
     recipe::{HashParts, Recipe},
     run::{
         ContentionSample, DataRecord, Journal, LiveRun, Manifest, ModelRecord, RECORD_VERSION, Run, Summary,
-        Timings, now, read_events, steps_of,
+        Timings, now, training_of,
     },
     supervisor::{Engine, Failure, JobEnd, SupervisorError, Verdict},
 };
@@ -337,16 +336,7 @@ impl Leader<'_> {
     }
 
     fn summary(&mut self, course: Course, manifest: &Manifest, start: Instant) -> Result<Summary, LabError> {
-        let steps = steps_of(&read_events(self.live.folder())?);
-        let lora = LoraShape::new(self.recipe.lora.rank as u64, &self.recipe.lora.target_modules)?;
-        let context = SummaryContext {
-            shape: manifest.model.shape,
-            lora,
-            recompute: self.recipe.train.recompute,
-            peaks: manifest.peaks,
-            discard: None,
-        };
-        let training = (!steps.is_empty()).then(|| summarise(&steps, &context));
+        let training = training_of(self.live.folder(), self.recipe, manifest)?;
         let mut status = course.status.unwrap_or(RunStatus::Crashed);
         let mut failure = course.failure;
         if let Some(training) = &training {

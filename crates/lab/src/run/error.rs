@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tunesmith_measure::MeasureError;
+
 use crate::{files::FileError, recipe::RecipeError};
 
 /// Why a run's folder could not be made, found or read.
@@ -29,6 +31,9 @@ pub enum RunError {
         /// Its record version.
         found: u32,
     },
+    /// The record holds what cannot be counted.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
     /// No run has this name.
     #[error("there is no run `{name}`")]
     Unknown {
@@ -55,6 +60,7 @@ impl RunError {
         match self {
             Self::File(error) => error.code(),
             Self::Recipe(error) => error.code(),
+            Self::Measure(error) => error.code(),
             Self::Damaged { .. } => "run_damaged",
             Self::TooNew { .. } => "run_too_new",
             Self::Unknown { .. } => "unknown_run",
@@ -67,6 +73,7 @@ impl RunError {
         match self {
             Self::File(error) => error.hints(),
             Self::Recipe(error) => error.hints(),
+            Self::Measure(error) => error.hints(),
             Self::Damaged { .. } => {
                 vec!["the run's other files are untouched; events.jsonl holds what was measured".to_owned()]
             }

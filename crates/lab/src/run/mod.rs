@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde::de::DeserializeOwned;
+use tunesmith_measure::{LoraShape, SummaryContext, TrainingSummary, summarise};
 use tunesmith_protocol::{Event, RunStatus, Step};
 
 use crate::{
@@ -186,11 +187,15 @@ impl Run {
     pub fn find(runs_dir: &Path, name: &str) -> Result<Self, RunError> {
         let ids = ids(runs_dir)?;
         if name == "last" {
-            let last = ids.last().ok_or_else(|| RunError::Unknown {
-                name: name.to_owned(),
-                any: false,
-            })?;
-            return Self::open(&runs_dir.join(last));
+            // A folder that cannot be read as a run is listed as broken; it is not what anyone means by the last run.
+            return ids
+                .iter()
+                .rev()
+                .find_map(|id| Self::open(&runs_dir.join(id)).ok())
+                .ok_or_else(|| RunError::Unknown {
+                    name: name.to_owned(),
+                    any: !ids.is_empty(),
+                });
         }
         if ids.iter().any(|id| id == name) {
             return Self::open(&runs_dir.join(name));
@@ -221,6 +226,27 @@ impl Run {
         Ok(steps_of(&read_events(&self.folder)?))
     }
 
+    /// The figures of the training: those of the summary, or, of a run that has none, drawn from its steps.
+    ///
+    /// # Errors
+    /// [`RunError`] when `events.jsonl` cannot be read.
+    pub fn training(&self) -> Result<Option<TrainingSummary>, RunError> {
+        match (&self.summary, &self.manifest) {
+            (Some(summary), _) => Ok(summary.training.clone()),
+            (None, Some(manifest)) => training_of(&self.folder, &self.recipe, manifest),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Why the run ended as it did, in a sentence, where it did not end well.
+    pub fn reason(&self) -> Option<String> {
+        match (&self.summary, self.state) {
+            (Some(summary), _) => summary.reason.clone(),
+            (None, RunState::Running) => None,
+            (None, RunState::Ended(_)) => Some("the program that led it went away".to_owned()),
+        }
+    }
+
     /// The adapter's folder, where there is one.
     pub fn adapter(&self) -> Option<PathBuf> {
         let folder = match &self.summary {
@@ -237,6 +263,26 @@ impl Run {
     pub fn report(&self) -> Option<PathBuf> {
         Some(self.folder.join("report.html")).filter(|path| path.exists())
     }
+}
+
+/// The figures of the training in a run's folder; nothing where there was no step.
+///
+/// # Errors
+/// [`RunError`] when `events.jsonl` cannot be read.
+pub(crate) fn training_of(
+    folder: &Path,
+    recipe: &Recipe,
+    manifest: &Manifest,
+) -> Result<Option<TrainingSummary>, RunError> {
+    let steps = steps_of(&read_events(folder)?);
+    let context = SummaryContext {
+        shape: manifest.model.shape,
+        lora: LoraShape::new(recipe.lora.rank as u64, &recipe.lora.target_modules)?,
+        recompute: recipe.train.recompute,
+        peaks: manifest.peaks,
+        discard: None,
+    };
+    Ok((!steps.is_empty()).then(|| summarise(&steps, &context)))
 }
 
 /// The steps among the entries of a journal; a resume takes back what lies above its step.
