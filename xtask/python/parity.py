@@ -162,6 +162,9 @@ def compare(arguments: argparse.Namespace, engine: Engine, work: Path) -> dict[s
             report["models"][name] = compare_model(subject, engine, work / name)
     if "tokenizer" in arguments.only:
         report["tokenizer"] = compare_tokenizer(arguments.model, arguments.encoder)
+    # The three figures that stand for the whole, by model.
+    for figure in ("logits", "loss", "grad_norm"):
+        report[figure] = {name: model.get(figure) for name, model in report["models"].items()}
     parts = [*report["models"].values(), *([report["tokenizer"]] if "tokenizer" in report else [])]
     report["passed"] = all(part["passed"] for part in parts)
     return report

@@ -1,11 +1,13 @@
 //! From a run's folder to the input of its report.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tunesmith_lab::{
     evaluate::{self, Side, read_answers},
     pipeline::LabError,
+    recipe::TEXT_TO_SQL,
     run::{Run, RunState},
     text_to_sql::{EXTRACTION_RULE, Schema, TextToSql},
 };
@@ -56,7 +58,7 @@ fn input_of(run: &Run) -> Result<ReportInput, CliError> {
             toml: run.recipe.to_toml()?,
         },
         model: manifest.model.name.clone(),
-        task: manifest.data.source.clone(),
+        task: task_of(&manifest.data.source),
         dtype: run.recipe.dtype(&manifest.device),
         status,
         reason: run.reason(),
@@ -252,4 +254,14 @@ fn secrets() -> Vec<Secret> {
         "<host>",
     );
     secrets
+}
+
+/// What was learned, as it stands in a sentence: the bundled task by its name, a data set of one's own by its file.
+fn task_of(source: &str) -> String {
+    if source == TEXT_TO_SQL {
+        return "text-to-SQL".to_owned();
+    }
+    Path::new(source)
+        .file_name()
+        .map_or_else(|| source.to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -18,7 +18,7 @@ pub struct Gain {
     pub after_points: f64,
     /// Their difference.
     pub gain_points: f64,
-    /// The larger binomial 95 % half-width of the two scores: a change within it is chance (E4).
+    /// Half of the wider one of the two 95 % intervals: a change within it is chance (E4).
     pub noise_points: f64,
     /// Questions that only the trained model got right, where answers are paired.
     pub fixed: Option<u64>,
@@ -38,8 +38,11 @@ impl Gain {
             return None;
         }
         let points = |result: &EvaluationResult| 100.0 * result.matches as f64 / result.questions as f64;
-        let noise =
-            |result: &EvaluationResult| stats::binomial_half_width(result.matches, result.questions).ok();
+        // Half of Wilson's interval: the plain half-width is zero where none or all are right, however few were asked.
+        let noise = |result: &EvaluationResult| {
+            let interval = stats::wilson(result.matches, result.questions).ok()?;
+            Some((interval.high - interval.low) / 2.0)
+        };
         let noise_points = 100.0 * noise(before)?.max(noise(after)?);
         let paired = pairs(before, after);
         let count =

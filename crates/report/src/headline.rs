@@ -197,7 +197,7 @@ fn score_sentence(gain: &Gain) -> String {
 
 fn noise_sentence(gain: &Gain) -> String {
     let noise = format!(
-        "With {} the 95 % half-width of the noise is {} points",
+        "With {} a change of up to {} points is noise (half of the 95 % interval)",
         plural(gain.questions, "question"),
         points(gain.noise_points)
     );

@@ -61,7 +61,7 @@ pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
         ),
         (
             "Intervals",
-            "Wilson's 95 % interval in the charts; the noise of a score is the binomial 95 % half-width. A change counts \
+            "Wilson's 95 % interval; the noise of a score is half of its width, the larger one of the two. A change counts \
              only outside that and, where every answer was kept, with McNemar's exact p below 0.05.",
         ),
     ];

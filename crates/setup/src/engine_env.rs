@@ -66,9 +66,10 @@ impl EngineEnv {
     /// Sets the loader's variable on `command`, tells the engine which torch it got, and lets its threads sleep
     /// while they wait.
     ///
-    /// OpenMP's threads otherwise spin while they wait for each other. On a desktop with anything else to do that
-    /// keeps the very thread they wait for off its core: with one busy neighbour a training step took ten times as
-    /// long (`docs/measured/`). A policy that the user has set stays.
+    /// OpenMP's threads otherwise spin while they wait for each other. On a desktop that has anything else to do
+    /// this keeps the very thread they wait for off its core: beside a compiler a training step took four times as
+    /// long, and on a quiet machine sleeping costs 3 % (`docs/measured/2026-11-30-openmp-wait-policy.md`). A policy
+    /// that the user has set stays.
     pub fn apply(&self, command: &mut Command) {
         let (name, value) = self.loader();
         command.env(name, value).env(env_vars::TORCH, &self.site);
