@@ -10,6 +10,7 @@
 //! | `{"emit": {…}}`, `{"raw": "text"}`, `{"stderr": "text"}` | writes a line |
 //! | `{"steps": {"from": 1, "to": 3}}` | writes steps with a falling loss; `"bad": true` leaves loss and norm out |
 //! | `{"answer_all": "text"}` | answers every prompt of the job with this text |
+//! | `{"write_job": "file"}` | writes the job down as JSON |
 //! | `{"save_adapter": {}}` | writes an adapter folder into the run's folder |
 //! | `{"result": {}}` | writes the result of a training or of answers |
 //! | `{"bye": "ok"}` | says bye with this status |
@@ -57,6 +58,7 @@ enum Action {
     Stderr(String),
     Steps(Steps),
     AnswerAll(String),
+    WriteJob(String),
     SaveAdapter {},
     Result {},
     Bye(RunStatus),
@@ -143,6 +145,7 @@ impl Engine {
             Action::Stderr(text) => writeln!(io::stderr(), "{text}"),
             Action::Steps(steps) => self.emit_steps(&steps),
             Action::AnswerAll(text) => self.answer_all(&text),
+            Action::WriteJob(path) => fs::write(path, encode(self.job()?)),
             Action::SaveAdapter {} => {
                 let folder = self.job()?.run_dir.join("adapter");
                 fs::create_dir_all(&folder)?;

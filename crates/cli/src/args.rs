@@ -53,7 +53,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  tunesmith generate last --question 7\n  tunesmith generate last --question 7 --base\n  tunesmith generate 20260101 --prompt 'Name three birds' --temperature 0.7"
     )]
     Generate(Generate),
-    /// Look at runs
+    /// Look at runs, and go on with one
     #[command(subcommand)]
     Runs(Runs),
     /// Write a run's report again, as one HTML file and JSON
@@ -140,6 +140,14 @@ pub(crate) enum Runs {
     List,
     /// One run in full
     Show {
+        /// A run's id, the beginning of it, or `last`
+        run: String,
+    },
+    /// Go on with a run that was cut short, from its newest checkpoint
+    #[command(
+        after_help = "Examples:\n  tunesmith runs resume last\n  tunesmith runs resume 20260101 --json"
+    )]
+    Resume {
         /// A run's id, the beginning of it, or `last`
         run: String,
     },

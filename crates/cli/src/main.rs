@@ -86,6 +86,7 @@ fn run(cli: Cli) -> Result<Done, CliError> {
         Command::Generate(args) => commands::generate(&args, &settings(&global)?, &mut terminal),
         Command::Runs(Runs::List) => commands::list_runs(),
         Command::Runs(Runs::Show { run }) => commands::show_run(&run),
+        Command::Runs(Runs::Resume { run }) => commands::resume(&run, &settings(&global)?, &mut terminal),
         Command::Report(args) => commands::report(&args),
     }
 }

@@ -74,7 +74,7 @@ fn input_of(run: &Run) -> Result<ReportInput, CliError> {
         spec_peak: manifest.peaks.theoretical,
         before: side(evaluation.and_then(|evaluation| evaluation.before.as_ref()))?,
         after: side(evaluation.and_then(|evaluation| evaluation.after.as_ref()))?,
-        counting_rules: rules(run, status),
+        counting_rules: rules(run, status)?,
         redactions: Vec::new(),
         engine: EngineRecord {
             name: manifest.engine.engine.clone(),
@@ -191,7 +191,7 @@ fn answer(record: evaluate::AnswerRecord, schemas: &HashMap<String, String>) -> 
     }
 }
 
-fn rules(run: &Run, status: RunStatus) -> Vec<CountingRule> {
+fn rules(run: &Run, status: RunStatus) -> Result<Vec<CountingRule>, CliError> {
     let mut rules = Vec::new();
     if let Some(decoding) = run
         .summary
@@ -210,12 +210,23 @@ fn rules(run: &Run, status: RunStatus) -> Vec<CountingRule> {
         rules.push(CountingRule {
             title: "time box".to_owned(),
             text: format!(
-                "the training was ended after {} minutes; its figures cover the steps that were done",
+                "the time box of {} minutes ended the training; its figures cover the steps that were done",
                 run.recipe.train.time_box_minutes
             ),
         });
     }
-    rules
+    let steps: Vec<String> = run.resumed_from()?.iter().map(u64::to_string).collect();
+    if !steps.is_empty() {
+        rules.push(CountingRule {
+            title: "resumed".to_owned(),
+            text: format!(
+                "the run was cut short and went on from step {}; a step that was done again counts once, and neither \
+                 its first time nor the pause is part of any figure",
+                steps.join(", then from step ")
+            ),
+        });
+    }
+    Ok(rules)
 }
 
 /// Words of this machine that are nobody else's business.

@@ -24,6 +24,7 @@ pub(crate) fn line(run: &Run) -> Value {
         "score_after": evaluation.and_then(|evaluation| points(evaluation.after.as_ref())),
         "adapter": run.adapter(),
         "report": run.report(),
+        "resume_step": run.resume_step(),
     })
 }
 
@@ -43,6 +44,7 @@ pub(crate) fn list(listed: &[Listed]) -> Value {
                 "score_after": null,
                 "adapter": null,
                 "report": null,
+                "resume_step": null,
                 "reason": reason.to_string(),
             }),
         })

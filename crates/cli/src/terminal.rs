@@ -143,16 +143,20 @@ impl Terminal {
     }
 
     fn step(&mut self, step: &Step, of: u64) {
-        let before = self.last_step.as_ref().map_or(0, |before| before.real_tokens);
-        let speed = step.real_tokens.saturating_sub(before) as f64 / step.dt_secs.max(1e-9);
+        let before = match &self.last_step {
+            Some(before) => Some(before.real_tokens),
+            // The first step of a run that goes on counts the tokens before it too.
+            None => (step.step == 1).then_some(0),
+        };
+        let speed = before.map_or_else(String::new, |before| {
+            let tokens = step.real_tokens.saturating_sub(before) as f64;
+            format!(", {:.0} tokens/s", tokens / step.dt_secs.max(1e-9))
+        });
         let loss = step
             .loss
             .map_or_else(|| "not a number".to_owned(), |loss| format!("{loss:.3}"));
         let secs = of.saturating_sub(step.step) as f64 * step.dt_secs;
-        let mut text = format!(
-            "training: step {}/{of}, loss {loss}, {speed:.0} tokens/s",
-            step.step
-        );
+        let mut text = format!("training: step {}/{of}, loss {loss}{speed}", step.step);
         if step.step < of {
             text += &left(secs);
         }

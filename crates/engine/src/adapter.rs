@@ -12,20 +12,9 @@ use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize};
 use tch::{Device, Kind, Tensor};
 use tunesmith_models::ModelConfig;
-use tunesmith_protocol::Lora;
+use tunesmith_protocol::{Lora, TARGET_MODULES};
 
 use crate::error::JobError;
-
-/// The projections that can carry an adapter, in the order of a forward pass.
-pub(crate) const MODULES: [&str; 7] = [
-    "q_proj",
-    "k_proj",
-    "v_proj",
-    "o_proj",
-    "gate_proj",
-    "up_proj",
-    "down_proj",
-];
 
 /// Inner and outer dimension `(in, out)` of a projection.
 pub(crate) fn module_shape(config: &ModelConfig, module: &str) -> Option<(i64, i64)> {
@@ -123,14 +112,14 @@ impl Adapter {
     fn layout(config: &ModelConfig, lora: &Lora) -> Result<(Vec<&'static str>, Vec<Slot>, i64), JobError> {
         let mut modules = Vec::new();
         for name in &lora.target_modules {
-            if !MODULES.contains(&name.as_str()) {
+            if !TARGET_MODULES.contains(&name.as_str()) {
                 return Err(JobError::Adapter(format!(
                     "`{name}` is no projection that can carry an adapter; there are {}",
-                    MODULES.join(", ")
+                    TARGET_MODULES.join(", ")
                 )));
             }
         }
-        for module in MODULES {
+        for module in TARGET_MODULES {
             if lora.target_modules.iter().any(|name| name == module) {
                 modules.push(module);
             }

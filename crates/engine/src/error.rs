@@ -14,6 +14,8 @@ pub(crate) enum JobError {
     #[error("{0}")]
     Adapter(String),
     #[error("{0}")]
+    Checkpoint(String),
+    #[error("{0}")]
     Device(String),
     #[error("{0}")]
     Request(String),
@@ -88,6 +90,10 @@ impl JobError {
             Self::Adapter(_) => (
                 "adapter",
                 vec!["use an adapter that was trained on this very model, in PEFT's format".to_owned()],
+            ),
+            Self::Checkpoint(_) => (
+                "checkpoint",
+                vec!["go on from an older checkpoint, or start the run again".to_owned()],
             ),
             Self::Device(_) => (
                 "device",

@@ -6,6 +6,7 @@
 mod adapter;
 mod batch;
 mod calibrate;
+mod checkpoint;
 mod error;
 mod generate;
 mod gpu;
@@ -105,7 +106,7 @@ fn run(
     let device = gpu::device(&job.device, backend, not_opened)?;
     match &job.work {
         Work::Calibrate(work) => calibrate::calibrate(work, &job.device, device, stop),
-        Work::Train(work) => train::train(work, &job.run_dir, device, stop, arrived),
+        Work::Train(work) => train::train(work, job, device, stop, arrived),
         Work::Answer(work) => generate::answer(work, device, stop),
         Work::Logits(work) => logits::logits(work, device),
     }

@@ -37,6 +37,20 @@ impl AdamW {
         }
     }
 
+    /// Goes on after `steps` steps with the moments that they left.
+    pub(crate) fn resumed(first: Tensor, second: Tensor, steps: u64) -> Self {
+        Self {
+            first,
+            second,
+            steps: steps as i32,
+        }
+    }
+
+    /// First and second moments, f32 `[parameters]`.
+    pub(crate) fn moments(&self) -> (&Tensor, &Tensor) {
+        (&self.first, &self.second)
+    }
+
     /// Changes `weights` in place; `gradients` are those after clipping.
     pub(crate) fn step(&mut self, weights: &mut Tensor, gradients: &Tensor, lr: f64, settings: &Optimizer) {
         let (beta1, beta2) = (settings.beta1, settings.beta2);

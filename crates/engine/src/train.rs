@@ -6,11 +6,12 @@ use std::time::Instant;
 use tch::Device;
 use tunesmith_data::{Row, Rows, epoch_order};
 use tunesmith_protocol::{
-    Check, Event, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob, TrainStats,
+    Check, Checkpoint, Event, Job, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob, TrainStats,
 };
 
 use crate::adapter::{Adapter, AdapterBase};
 use crate::batch::Packed;
+use crate::checkpoint::{self, State, Tensors};
 use crate::error::JobError;
 use crate::memory;
 use crate::model::Decoder;
@@ -48,6 +49,13 @@ impl RowWalk {
         };
     }
 
+    /// Goes on behind `rows` rows, as if they had been taken.
+    fn skip(&mut self, rows: u64) {
+        for _ in 0..rows {
+            self.next();
+        }
+    }
+
     fn next(&mut self) -> usize {
         if self.at == self.current.len() {
             self.at = 0;
@@ -63,10 +71,10 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Fine-tunes an adapter as `job` says and saves it under `run_dir`.
+/// Fine-tunes an adapter as `job`, the work of `whole`, says and saves it in the run's folder.
 pub(crate) fn train(
     job: &TrainJob,
-    run_dir: &Path,
+    whole: &Job,
     device: Device,
     stop: &Stop,
     arrived: Instant,
@@ -85,8 +93,18 @@ pub(crate) fn train(
         None => Adapter::fresh(&decoder.config, &job.lora, job.seed, device, decoder.kind)?,
     };
     decoder.attach(&adapter);
+    let fingerprint = model.fingerprint()?;
     let mut optimizer = AdamW::new(&adapter.weights);
     let mut walk = RowWalk::new(rows.len(), job.order, job.seed);
+    let mut state = State::new(0, 0, (0, 0), tch::get_num_threads(), &fingerprint, job.seed);
+    if let Some(folder) = &whole.resume_from {
+        let (saved, tensors) = checkpoint::load(folder, &state, adapter.weights.size()[0], device)?;
+        adapter.weights.copy_(&tensors.weights);
+        adapter.refresh();
+        optimizer = AdamW::resumed(tensors.first, tensors.second, saved.step);
+        walk.skip(saved.rows_taken);
+        state = saved;
+    }
     let load_secs = arrived.elapsed().as_secs_f64();
     log(
         Level::Info,
@@ -98,7 +116,7 @@ pub(crate) fn train(
     );
 
     let base = AdapterBase {
-        fingerprint: model.fingerprint()?,
+        fingerprint,
         dtype: job.dtype.name().to_owned(),
     };
     let base_name = job
@@ -106,9 +124,9 @@ pub(crate) fn train(
         .file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let recompute = job.recompute == Recompute::Layer;
-    let (mut real_tokens, mut supervised_tokens) = (0, 0);
+    let first = state.step;
     let mut stats = TrainStats {
-        steps: 0,
+        steps: first,
         first_step_secs: 0.0,
         total_secs: 0.0,
         load_secs,
@@ -121,7 +139,7 @@ pub(crate) fn train(
     let started = Instant::now();
     let mut failure = None;
     let mut stopped = None;
-    for step in 0..job.steps {
+    for step in first..job.steps {
         stopped = stop.requested();
         if stopped.is_some() {
             break;
@@ -141,12 +159,13 @@ pub(crate) fn train(
         for rows in &micro_batches {
             let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
             loss_sum += decoder.train_pass(&batch, scale, recompute);
-            real_tokens += batch.tokens;
-            supervised_tokens += batch.supervised;
+            state.real_tokens += batch.tokens;
+            state.supervised_tokens += batch.supervised;
+            state.rows_taken += rows.len() as u64;
             squared_lengths += batch.squared_lengths;
         }
         let loss = loss_sum * scale;
-        if step == 0 {
+        if step == first {
             report_dead_adapters(&adapter);
         }
         let lr = learning_rate(&job.optimizer, step, job.steps);
@@ -172,10 +191,10 @@ pub(crate) fn train(
             lr,
             dt_secs: step_started.elapsed().as_secs_f64(),
             elapsed_secs,
-            real_tokens,
+            real_tokens: state.real_tokens,
             // Rows are packed without padding, so every token computed is a real one.
-            padded_tokens: real_tokens,
-            supervised_tokens,
+            padded_tokens: state.real_tokens,
+            supervised_tokens: state.supervised_tokens,
             squared_lengths,
             peak_bytes,
         }));
@@ -186,18 +205,31 @@ pub(crate) fn train(
             });
             break;
         }
-        progress("train", step + 1, job.steps, "steps", started);
+        progress("train", step + 1 - first, job.steps - first, "steps", started);
+        state.step = step + 1;
         stats.steps = step + 1;
-        if step == 0 {
+        if job
+            .checkpoint_every
+            .is_some_and(|every| every > 0 && state.step.is_multiple_of(every))
+        {
+            save_checkpoint(&whole.run_dir, &state, &adapter, &optimizer)?;
+        }
+        if step == first {
             stats.first_step_secs = elapsed_secs;
         }
         stats.total_secs = elapsed_secs;
     }
     stats.peak_bytes = memory::peak_bytes(device);
     stats.peak_process_bytes = memory::peak_process_bytes();
+    let unsaved = job
+        .checkpoint_every
+        .is_some_and(|every| every > 0 && !state.step.is_multiple_of(every));
+    if stopped == Some(StopHow::Save) && unsaved {
+        save_checkpoint(&whole.run_dir, &state, &adapter, &optimizer)?;
+    }
     // After a step that is not finite the weights are those of the last good step: worth keeping.
     if stats.steps > 0 && stopped != Some(StopHow::AfterStep) {
-        adapter.save(&run_dir.join("adapter"), &base, &base_name)?;
+        adapter.save(&whole.run_dir.join("adapter"), &base, &base_name)?;
         stats.adapter = Some("adapter".into());
     }
     let outcome = Outcome::Train(stats);
@@ -210,6 +242,27 @@ pub(crate) fn train(
         return Err(JobError::Stopped);
     }
     Ok(outcome)
+}
+
+/// Writes a checkpoint and says so once it is whole.
+fn save_checkpoint(
+    run_dir: &Path,
+    state: &State,
+    adapter: &Adapter,
+    optimizer: &AdamW,
+) -> Result<(), JobError> {
+    let (first, second) = optimizer.moments();
+    let tensors = Tensors {
+        weights: adapter.weights.shallow_clone(),
+        first: first.shallow_clone(),
+        second: second.shallow_clone(),
+    };
+    let path = checkpoint::save(run_dir, state.clone(), &tensors)?;
+    emit(&Event::Checkpoint(Checkpoint {
+        step: state.step,
+        path,
+    }));
+    Ok(())
 }
 
 /// Rows must fit the model before the first step, not fail in the middle of it.

@@ -13,7 +13,7 @@ use safetensors::SafeTensors;
 use serde::Deserialize;
 use tunesmith_protocol::{
     Batch, DType, Event, Job, LogitsJob, Lora, Optimizer, Outcome, ParentLine, Prompt, Recompute, Request,
-    RowOrder, RunStatus, Schedule, Step, TrainJob, Work, decode_event, encode,
+    RowOrder, RunStatus, Schedule, Step, TARGET_MODULES, TrainJob, Work, decode_event, encode,
 };
 
 const MODELS: [&str; 3] = ["llama", "qwen2", "qwen3"];
@@ -76,6 +76,11 @@ fn expected(model: &str) -> Expected {
 
 /// Does one job in an engine process and gives all that it said.
 fn run(work: Work, run_dir: &Path) -> Vec<Event> {
+    run_from(None, work, run_dir)
+}
+
+/// The same, going on from a checkpoint.
+fn run_from(resume_from: Option<PathBuf>, work: Work, run_dir: &Path) -> Vec<Event> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tunesmith-engine"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -83,9 +88,9 @@ fn run(work: Work, run_dir: &Path) -> Vec<Event> {
         .expect("the engine starts: `cargo xtask env` prints the loader path that it needs");
     let job = Job {
         run_dir: run_dir.to_owned(),
-        resume_from: None,
+        resume_from,
         device: "cpu".into(),
-        threads: Some(2),
+        threads: Some(1),
         work,
     };
     let mut stdin = child.stdin.take().unwrap();
@@ -126,17 +131,7 @@ fn train_job(model: &str) -> TrainJob {
         lora: Lora {
             rank: settings.rank,
             alpha: settings.alpha,
-            target_modules: [
-                "q_proj",
-                "k_proj",
-                "v_proj",
-                "o_proj",
-                "gate_proj",
-                "up_proj",
-                "down_proj",
-            ]
-            .map(String::from)
-            .into(),
+            target_modules: TARGET_MODULES.map(String::from).into(),
         },
         optimizer: Optimizer {
             learning_rate: settings.learning_rate,
@@ -153,6 +148,7 @@ fn train_job(model: &str) -> TrainJob {
             accumulation: settings.accumulation,
         },
         steps: settings.steps,
+        checkpoint_every: None,
         recompute: Recompute::None,
         order: RowOrder::Sequential,
         seed: 0,
@@ -318,6 +314,113 @@ fn recomputing_layers_changes_no_bit() {
         std::fs::read(dir.path().join("adapter/adapter_model.safetensors")).unwrap()
     };
     assert!(adapter(&kept_dir) == adapter(&again_dir), "the adapters differ");
+}
+
+/// Ten steps over shuffled rows with a checkpoint every three.
+fn checkpointed_job() -> TrainJob {
+    TrainJob {
+        checkpoint_every: Some(3),
+        order: RowOrder::Shuffled,
+        ..train_job("llama")
+    }
+}
+
+fn steps_of(events: Vec<Event>) -> Vec<Step> {
+    events
+        .into_iter()
+        .filter_map(|event| {
+            if let Event::Step(step) = event {
+                Some(step)
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn a_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() {
+    let (whole, run_dir) = train(checkpointed_job());
+    let mut kept: Vec<String> = std::fs::read_dir(run_dir.path().join("checkpoints"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    kept.sort();
+    assert_eq!(kept, ["step-000006", "step-000009"], "the newest two are kept");
+    for (folder, done) in [("step-000006", 6), ("step-000009", 9)] {
+        let again = tempfile::tempdir().unwrap();
+        let from = run_dir.path().join("checkpoints").join(folder);
+        let events = run_from(Some(from), Work::Train(checkpointed_job()), again.path());
+        ended_well(&events);
+        let told = |step: &Step| {
+            let Step {
+                step,
+                loss,
+                grad_norm,
+                lr,
+                real_tokens,
+                supervised_tokens,
+                ..
+            } = *step;
+            (
+                step,
+                loss,
+                grad_norm,
+                lr.to_bits(),
+                real_tokens,
+                supervised_tokens,
+            )
+        };
+        let rest: Vec<_> = steps_of(events).iter().map(told).collect();
+        assert_eq!(rest, whole[done..].iter().map(told).collect::<Vec<_>>());
+        let adapter = |dir: &Path| std::fs::read(dir.join("adapter/adapter_model.safetensors")).unwrap();
+        assert!(
+            adapter(run_dir.path()) == adapter(again.path()),
+            "the adapters differ"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_or_foreign_checkpoint_is_refused() {
+    let (_, run_dir) = train(checkpointed_job());
+    let good = run_dir.path().join("checkpoints/step-000009");
+    let refused = |job: TrainJob, why: &str| {
+        let events = run_from(Some(good.clone()), Work::Train(job), run_dir.path());
+        let said = events.iter().find_map(|event| {
+            if let Event::Error(error) = event {
+                Some(error)
+            } else {
+                None
+            }
+        });
+        let error = said.unwrap_or_else(|| panic!("an error that says {why}"));
+        assert!(
+            error.code == "checkpoint" && error.message.contains(why),
+            "{error:?}"
+        );
+    };
+    refused(
+        TrainJob {
+            seed: 5,
+            ..checkpointed_job()
+        },
+        "another seed",
+    );
+    let other = TrainJob {
+        model: fixture("qwen2"),
+        start_from: None,
+        ..checkpointed_job()
+    };
+    refused(other, "another base model");
+    let optimizer = good.join("optimizer.safetensors");
+    let mut bytes = std::fs::read(&optimizer).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&optimizer, bytes).unwrap();
+    refused(checkpointed_job(), "is not what was written");
+    std::fs::write(good.join("state.json"), "{").unwrap();
+    refused(checkpointed_job(), "damaged state.json");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tunesmith_measure::stats::{McNemar, binomial_half_width, mcnemar};
 use tunesmith_protocol::{Answer, AnswerStats, Finish, Prompt, encode};
 
 use crate::{
-    files::{FileError, make_folder, read_text, write_whole},
+    files::{FileError, make_folder, read_text, write_json, write_whole},
     recipe::EvaluateSection,
     sql::{Database, SqlError},
     text_to_sql::{Question, ScoredAnswer, Scores, TextToSql, TextToSqlError, score, tally},
@@ -201,7 +201,8 @@ impl Questions {
     }
 }
 
-/// Keeps the answers under `answers/<name>.jsonl` of a run's folder and counts them.
+/// Keeps the answers under `answers/<name>.jsonl` of a run's folder and counts them; what was counted lies beside
+/// them as `answers/<name>.json`.
 ///
 /// # Errors
 /// [`EvaluateError`] when the file cannot be written.
@@ -223,14 +224,30 @@ pub fn keep(
         .collect();
     let scores = tally(&scored);
     let (matches, total) = (scores.matches as u64, scores.total as u64);
-    Ok(Side {
+    let side = Side {
         points: 100.0 * scores.matches as f64 / scores.total.max(1) as f64,
         half_width_points: binomial_half_width(matches, total).ok().map(|half| 100.0 * half),
         scores,
         stats,
         wall_secs,
         answers: relative,
-    })
+    };
+    write_json(&folder.join(format!("{name}.json")), &side)?;
+    Ok(side)
+}
+
+/// What [`keep`] kept, where it is the whole of the answers to these questions.
+pub fn kept(run: &Path, name: &str, questions: &Questions) -> Option<(Side, Vec<AnswerRecord>)> {
+    // What cannot be read is asked again.
+    let side: Side =
+        serde_json::from_str(&read_text(&run.join("answers").join(format!("{name}.json"))).ok()?).ok()?;
+    let records = read_answers(run, name).ok()?;
+    let whole = records
+        .iter()
+        .map(|record| &record.question)
+        .eq(questions.asked())
+        && side.scores.total == records.len();
+    whole.then_some((side, records))
 }
 
 /// Reads the answers that [`keep`] wrote.
@@ -293,6 +310,13 @@ mod tests {
         let gold = questions.score(&answers).unwrap();
         let before = keep(folder.path(), "base", &gold, None, 1.0).unwrap();
         assert!((before.points - 100.0).abs() < 1e-9);
+        assert_eq!(
+            kept(folder.path(), "base", &questions),
+            Some((before.clone(), gold.clone()))
+        );
+        let more = Questions::first(TextToSql::load().unwrap(), 5);
+        assert_eq!(kept(folder.path(), "base", &more), None);
+        assert_eq!(kept(folder.path(), "tuned", &questions), None);
         answers.pop();
         let three = questions.score(&answers).unwrap();
         let after = keep(folder.path(), "tuned", &three, None, 1.0).unwrap();

@@ -133,6 +133,9 @@ pub struct TrainJob {
     pub batch: Batch,
     /// Optimizer steps to do.
     pub steps: u64,
+    /// Steps between checkpoints; none are written where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_every: Option<u64>,
     /// What to recompute in the backward pass instead of keeping.
     pub recompute: Recompute,
     /// Order of rows.
@@ -144,6 +147,18 @@ pub struct TrainJob {
     pub start_from: Option<PathBuf>,
 }
 
+/// The projections of a transformer layer that can carry an adapter, by their Hugging Face names, in the order of a
+/// forward pass.
+pub const TARGET_MODULES: [&str; 7] = [
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+];
+
 /// LoRA adapter: y = xWᵀ + (alpha / rank)·(xAᵀ)Bᵀ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lora {
@@ -151,7 +166,7 @@ pub struct Lora {
     pub rank: i64,
     /// Numerator of the scale.
     pub alpha: f64,
-    /// Projections by their Hugging Face names, e.g. `q_proj`.
+    /// Some of [`TARGET_MODULES`].
     pub target_modules: Vec<String>,
 }
 

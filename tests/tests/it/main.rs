@@ -10,5 +10,6 @@ mod bad_input;
 mod command_line;
 mod context;
 mod real_engine;
+mod resuming;
 mod supervising;
 mod tiny_model;

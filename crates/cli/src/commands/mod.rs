@@ -5,5 +5,5 @@ mod training;
 mod using;
 
 pub(crate) use runs::{list_runs, report, show_run};
-pub(crate) use training::{calibrate, quickstart, train};
+pub(crate) use training::{calibrate, quickstart, resume, train};
 pub(crate) use using::{eval, generate};

@@ -9,6 +9,7 @@ use tunesmith_setup::Folders;
 
 use crate::{
     Done, args,
+    commands::training::go_on,
     errors::CliError,
     format::{or_dash, table},
     report_input::report_of,
@@ -35,7 +36,8 @@ pub(crate) fn list_runs() -> Result<Done, CliError> {
                     or_dash(steps),
                     points(evaluation.and_then(|evaluation| Some(evaluation.before.as_ref()?.points))),
                     points(evaluation.and_then(|evaluation| Some(evaluation.after.as_ref()?.points))),
-                    String::new(),
+                    run.resume_step()
+                        .map_or_else(String::new, |step| format!("can go on from step {step}")),
                 ]
             }
             Listed::Broken { id, reason } => {
@@ -64,7 +66,12 @@ pub(crate) fn show_run(name: &str) -> Result<Done, CliError> {
     let object = run_json::full(&run);
     let mut rows = Vec::new();
     flatten("", &object, &mut rows);
-    Ok(Done::ok(table(&["", ""], &rows).trim_start().to_owned(), object))
+    let mut text = table(&["", ""], &rows).trim_start().to_owned();
+    if let Some(how) = go_on(&run) {
+        text.push('\n');
+        text.push_str(&how);
+    }
+    Ok(Done::ok(text, object))
 }
 
 fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {

@@ -1,4 +1,4 @@
-//! `quickstart`, `calibrate` and `train`.
+//! `quickstart`, `calibrate`, `train` and `runs resume`.
 
 use serde_json::{Value, json};
 use tunesmith_lab::{
@@ -51,17 +51,28 @@ pub(crate) fn train(
     run(&recipe, settings, terminal)
 }
 
+pub(crate) fn resume(name: &str, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
+    let run = Run::find(&settings.folders.runs(), name)?;
+    let run = pipeline::resume(&run, settings, terminal)?;
+    finish(&run, terminal)
+}
+
 fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
     let run = pipeline::train(recipe, settings, terminal)?;
+    finish(&run, terminal)
+}
+
+/// The report, the reason where it did not end well, and what to say.
+fn finish(run: &Run, terminal: &mut Terminal) -> Result<Done, CliError> {
     terminal.finish();
     if run
         .summary
         .as_ref()
         .is_some_and(|summary| summary.training.is_some())
     {
-        tunesmith_report::write(&run.folder, &report_of(&run)?)?;
+        tunesmith_report::write(&run.folder, &report_of(run)?)?;
     }
-    let status = exit_status(&run);
+    let status = exit_status(run);
     if status != 0
         && let Some(summary) = &run.summary
     {
@@ -69,8 +80,8 @@ fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal) -> Result<
         print_failure(&reason, summary.failure.as_ref());
     }
     Ok(Done {
-        text: text(&run),
-        json: run_json::full(&run),
+        text: text(run),
+        json: run_json::full(run),
         status,
     })
 }
@@ -83,6 +94,15 @@ fn exit_status(run: &Run) -> u8 {
         RunState::Ended(RunStatus::Invalid) => 3,
         _ => 1,
     }
+}
+
+/// How to go on with a run that was cut short.
+pub(crate) fn go_on(run: &Run) -> Option<String> {
+    let step = run.resume_step()?;
+    Some(format!(
+        "Go on from step {step}: tunesmith runs resume {}",
+        run.id
+    ))
 }
 
 /// What happened, in plain words.
@@ -150,6 +170,7 @@ fn text(run: &Run) -> String {
         };
         lines.push(format!("Try it: tunesmith generate {} {ask}", run.id));
     }
+    lines.extend(go_on(run));
     lines.join("\n")
 }
 

@@ -90,6 +90,7 @@ pub fn calibrate(
         device: &device,
         run_dir: &raw,
         time_box: None,
+        resume_from: None,
         steps: 0,
     };
     let end = stage.lead(None, work, &mut journal, observer, &mut |_| None)?;

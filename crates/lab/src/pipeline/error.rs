@@ -14,6 +14,8 @@ use crate::{
     text_to_sql::TextToSqlError,
 };
 
+use super::ResumeError;
+
 /// What can keep a job from being led.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -35,6 +37,9 @@ pub enum LabError {
     /// A run's folder.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A run cannot go on.
+    #[error(transparent)]
+    Resume(#[from] ResumeError),
     /// The engine.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
@@ -73,6 +78,7 @@ impl LabError {
             Self::TextToSql(error) => error.code(),
             Self::Evaluate(error) => error.code(),
             Self::Run(error) => error.code(),
+            Self::Resume(error) => error.code(),
             Self::Supervisor(error) => error.code(),
             Self::Setup(error) => error.code(),
             Self::File(error) => error.code(),
@@ -93,6 +99,7 @@ impl LabError {
             Self::TextToSql(error) => error.hints(),
             Self::Evaluate(error) => error.hints(),
             Self::Run(error) => error.hints(),
+            Self::Resume(error) => error.hints(),
             Self::Supervisor(error) => error.hints(),
             Self::Setup(error) => error.hints(),
             Self::File(error) => error.hints(),

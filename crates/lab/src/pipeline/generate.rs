@@ -189,21 +189,7 @@ impl<'a> Session<'a> {
         let device = settings.device(&run.recipe.train.device, observer)?;
         observer.update(Update::Stage(Stage::Prepare));
         let model = match &run.manifest {
-            Some(manifest) => {
-                let model = OpenModel::from_path(manifest.model.path.clone())?;
-                // An adapter on another base answers, only worse: nobody would see why (T8).
-                if model.model.fingerprint()? != manifest.model.fingerprint {
-                    return Err(LabError::NotPossible {
-                        message: format!(
-                            "{} has changed since the run {}: its adapter belongs to other weights",
-                            manifest.model.path.display(),
-                            run.id
-                        ),
-                        hints: vec!["put the old model file back, or train again".to_owned()],
-                    });
-                }
-                model
-            }
+            Some(manifest) => OpenModel::of_run(manifest)?,
             None => OpenModel::open(&run.recipe, &settings.folders)?,
         };
         Ok(Self {
@@ -249,6 +235,7 @@ impl<'a> Session<'a> {
             device: &self.device,
             run_dir: folder,
             time_box: None,
+            resume_from: None,
             steps: 0,
         };
         observer.update(Update::Stage(Stage::Start));

@@ -8,6 +8,7 @@ mod error;
 mod generate;
 mod observer;
 mod prepare;
+mod resume;
 mod surroundings;
 mod training;
 
@@ -28,6 +29,7 @@ pub use error::LabError;
 pub use generate::{Generated, PromptSource, evaluate_again, generate};
 pub use observer::{Observer, Silent, Stage, Update};
 pub use prepare::shape_of;
+pub use resume::{ResumeError, resume};
 pub use training::train;
 
 /// What a program brings to every job.
@@ -129,6 +131,8 @@ struct StageRun<'a> {
     device: &'a str,
     run_dir: &'a Path,
     time_box: Option<Duration>,
+    /// Folder of the checkpoint that a training goes on from.
+    resume_from: Option<&'a Path>,
     /// Steps in all, for showing.
     steps: u64,
 }
@@ -151,7 +155,7 @@ impl StageRun<'_> {
         self.mark(journal)?;
         let job = Job {
             run_dir: self.run_dir.to_owned(),
-            resume_from: None,
+            resume_from: self.resume_from.map(Path::to_owned),
             device: self.device.to_owned(),
             threads: self.settings.threads_for(self.device),
             work,

@@ -13,6 +13,7 @@ use tunesmith_setup::Folders;
 use crate::{
     evaluate::Questions,
     recipe::{DataSection, LongRows, Recipe, TEXT_TO_SQL},
+    run::Manifest,
     text_to_sql::TextToSql,
 };
 
@@ -38,6 +39,23 @@ impl OpenModel {
         let model = Model::open(&path)?;
         let encoder = Encoder::new(&model)?;
         Ok(Self { path, model, encoder })
+    }
+
+    /// The model of a run, which must not have changed: an adapter on another base answers, only worse, and nobody
+    /// would see why (T8).
+    pub(super) fn of_run(manifest: &Manifest) -> Result<Self, LabError> {
+        let model = Self::from_path(manifest.model.path.clone())?;
+        if model.model.fingerprint()? != manifest.model.fingerprint {
+            return Err(LabError::NotPossible {
+                message: format!(
+                    "{} has changed since the run {}: its adapter belongs to other weights",
+                    manifest.model.path.display(),
+                    manifest.id
+                ),
+                hints: vec!["put the old model file back, or train again".to_owned()],
+            });
+        }
+        Ok(model)
     }
 }
 

@@ -63,33 +63,33 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     make_folder(&rows_folder)?;
     let rows = prepared.rows.write(&rows_folder, &prepared.info)?;
 
-    let mut leader = Leader {
+    let leader = Leader {
         journal: Journal::open(live.folder())?,
         live,
         settings,
         recipe: &recipe,
-        device: &device,
-        dtype,
+        manifest: &manifest,
         model: &model,
         questions: prepared
             .questions
             .filter(|_| settings.evaluate && recipe.evaluate.questions > 0),
-        observer,
+        rows,
+        time_box: time_box(&recipe),
         contention: Vec::new(),
         timings: Timings {
             prepare_secs,
             ..Timings::default()
         },
+        earlier: Earlier::default(),
+        observer,
+        start,
     };
-    let course = leader.lead(engine, rows);
-    let summary = leader.summary(course, &manifest, start)?;
-    if let Err(error) = leader.live.write_summary(&summary) {
-        // On a full disk the summary fails like what failed before it, and the first cause says more.
-        return Err(summary.failure.map_or_else(|| error.into(), LabError::Job));
-    }
-    let folder = leader.live.folder().to_owned();
-    drop(leader);
-    Ok(Run::open(&folder)?)
+    leader.conclude(engine)
+}
+
+/// Longest training of a recipe.
+pub(super) fn time_box(recipe: &Recipe) -> Duration {
+    Duration::from_secs_f64(recipe.train.time_box_minutes * 60.0)
 }
 
 fn manifest(
@@ -107,25 +107,16 @@ fn manifest(
         .questions
         .as_ref()
         .map(|questions| questions.set().test_hash().to_owned());
-    let config_hash = recipe.config_hash(&HashParts {
-        model: &fingerprint,
-        rows: &rows_sha256,
-        questions: test_sha256.as_deref().filter(|_| settings.evaluate),
-        engine: &format!("{} {}", hello.engine, hello.engine_version),
-        torch: &hello.torch,
-        device_kind: if device == "cpu" { "cpu" } else { &hello.backend },
-        threads: (device == "cpu").then(|| settings.cpu_threads().unwrap_or(hello.threads)),
-    });
     let calibration = stored_calibration(settings, device).map(|stored| stored.record);
     let config = model.model.config();
     let shape = shape_of(config);
-    Ok(Manifest {
+    let manifest = Manifest {
         version: RECORD_VERSION,
         id: String::new(),
         created: now(),
         tunesmith: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        config_hash,
+        config_hash: String::new(),
         recipe: recipe.name.clone(),
         title: recipe.title.clone(),
         device: device.to_owned(),
@@ -151,6 +142,25 @@ fn manifest(
             report: prepared.info.report.clone(),
         },
         calibration,
+    };
+    Ok(Manifest {
+        config_hash: config_hash(recipe, &manifest, settings.evaluate),
+        ..manifest
+    })
+}
+
+/// The hash of a run from the rest of its manifest.
+pub(super) fn config_hash(recipe: &Recipe, manifest: &Manifest, evaluated: bool) -> String {
+    let engine = &manifest.engine;
+    let on_cpu = manifest.device == "cpu";
+    recipe.config_hash(&HashParts {
+        model: &manifest.model.fingerprint,
+        rows: &manifest.data.rows_sha256,
+        questions: manifest.data.test_sha256.as_deref().filter(|_| evaluated),
+        engine: &format!("{} {}", engine.engine, engine.engine_version),
+        torch: &engine.torch,
+        device_kind: if on_cpu { "cpu" } else { &engine.backend },
+        threads: on_cpu.then(|| manifest.threads_in_use()),
     })
 }
 
@@ -186,25 +196,66 @@ impl Course {
 /// Answers of one engine process.
 type Answered = Result<Result<(Side, Vec<AnswerRecord>), (RunStatus, Option<Failure>)>, LabError>;
 
-struct Leader<'a> {
-    live: LiveRun,
-    journal: Journal,
-    settings: &'a Settings,
-    recipe: &'a Recipe,
-    device: &'a str,
-    dtype: DType,
-    model: &'a OpenModel,
-    questions: Option<Questions>,
-    observer: &'a mut dyn Observer,
-    contention: Vec<ContentionSample>,
-    timings: Timings,
+/// What a run that goes on brings from before; a new one brings nothing.
+#[derive(Default)]
+pub(super) struct Earlier {
+    /// Folder of the checkpoint that the training goes on from.
+    pub(super) checkpoint: Option<PathBuf>,
+    /// Seconds of the training up to there.
+    pub(super) trained_secs: f64,
+    /// The base model's answers.
+    pub(super) before: Option<(Side, Vec<AnswerRecord>)>,
+}
+
+/// Leads a run that has all that it needs.
+pub(super) struct Leader<'a> {
+    pub(super) live: LiveRun,
+    pub(super) journal: Journal,
+    pub(super) settings: &'a Settings,
+    pub(super) recipe: &'a Recipe,
+    pub(super) manifest: &'a Manifest,
+    pub(super) model: &'a OpenModel,
+    /// Those that are asked, where some are.
+    pub(super) questions: Option<Questions>,
+    /// File of the tokenised rows.
+    pub(super) rows: PathBuf,
+    pub(super) time_box: Duration,
+    pub(super) contention: Vec<ContentionSample>,
+    pub(super) timings: Timings,
+    pub(super) earlier: Earlier,
+    pub(super) observer: &'a mut dyn Observer,
+    /// When the work began, preparations included.
+    pub(super) start: Instant,
 }
 
 impl Leader<'_> {
-    fn lead(&mut self, engine: Engine, rows: PathBuf) -> Course {
-        let mut course = Course::default();
+    /// Leads the run to its end and writes its summary.
+    pub(super) fn conclude(mut self, engine: Engine) -> Result<Run, LabError> {
+        let course = self.lead(engine);
+        let summary = self.summary(course)?;
+        if let Err(error) = self.live.write_summary(&summary) {
+            // On a full disk the summary fails like what failed before it, and the first cause says more.
+            return Err(summary.failure.map_or_else(|| error.into(), LabError::Job));
+        }
+        let folder = self.live.folder().to_owned();
+        drop(self);
+        Ok(Run::open(&folder)?)
+    }
+
+    fn lead(&mut self, engine: Engine) -> Course {
+        let before_secs = self
+            .earlier
+            .before
+            .as_ref()
+            .map_or(0.0, |(side, _)| side.wall_secs);
+        // The whole run is counted, as if it had never stopped.
+        self.timings.total_secs = before_secs + self.earlier.trained_secs;
+        let mut course = Course {
+            before: self.earlier.before.take(),
+            ..Course::default()
+        };
         let mut engine = Some(engine);
-        if self.questions.is_some() {
+        if self.questions.is_some() && course.before.is_none() {
             match self.answer(engine.take(), Stage::EvaluateBefore, None) {
                 Ok(Ok(answered)) => {
                     self.timings.evaluate_before_secs = Some(answered.0.wall_secs);
@@ -214,11 +265,11 @@ impl Leader<'_> {
                 Err(error) => return course.broken(&error),
             }
         }
-        let end = match self.train(engine, rows) {
+        let end = match self.train(engine) {
             Ok(end) => end,
             Err(error) => return course.broken(&error.into()),
         };
-        self.timings.train_secs = Some(end.wall_secs);
+        self.timings.train_secs = Some(self.earlier.trained_secs + end.wall_secs);
         if let Some(Outcome::Train(stats)) = end.outcome {
             course.engine = Some(stats);
         }
@@ -239,16 +290,17 @@ impl Leader<'_> {
         course.end(end.status, end.failure)
     }
 
-    fn train(&mut self, engine: Option<Engine>, rows: PathBuf) -> Result<JobEnd, SupervisorError> {
+    fn train(&mut self, engine: Option<Engine>) -> Result<JobEnd, SupervisorError> {
         let recipe = self.recipe;
         let work = Work::Train(TrainJob {
             model: self.model.path.clone(),
-            rows,
-            dtype: self.dtype,
+            rows: self.rows.clone(),
+            dtype: self.dtype(),
             lora: recipe.lora(),
             optimizer: recipe.optimizer(),
             batch: recipe.batch(),
             steps: recipe.train.steps,
+            checkpoint_every: Some(recipe.train.checkpoint_every).filter(|every| *every > 0),
             recompute: recipe.train.recompute,
             order: recipe.order(),
             seed: recipe.train.seed,
@@ -257,9 +309,10 @@ impl Leader<'_> {
         let stage = StageRun {
             settings: self.settings,
             stage: Stage::Train,
-            device: self.device,
+            device: &self.manifest.device,
             run_dir: self.live.folder(),
-            time_box: Some(Duration::from_secs_f64(recipe.train.time_box_minutes * 60.0)),
+            time_box: Some(self.time_box),
+            resume_from: self.earlier.checkpoint.as_deref(),
             steps: recipe.train.steps,
         };
         let mut watch = FiniteWatch::default();
@@ -269,6 +322,10 @@ impl Leader<'_> {
         });
         self.note_load(load);
         end
+    }
+
+    fn dtype(&self) -> DType {
+        self.recipe.dtype(&self.manifest.device)
     }
 
     fn note_load(&mut self, load: Watch) {
@@ -289,7 +346,7 @@ impl Leader<'_> {
             model: self.model.path.clone(),
             adapter,
             prompts: questions.write_prompts(&self.model.encoder, self.live.folder())?,
-            dtype: self.dtype,
+            dtype: self.dtype(),
             stop_tokens: self.model.model.stop_tokens()?,
             max_new_tokens: evaluate.max_new_tokens,
             batch_size: evaluate.batch_size,
@@ -298,9 +355,10 @@ impl Leader<'_> {
         let stage = StageRun {
             settings: self.settings,
             stage,
-            device: self.device,
+            device: &self.manifest.device,
             run_dir: self.live.folder(),
             time_box: None,
+            resume_from: None,
             steps: 0,
         };
         let asked = questions.asked().len();
@@ -335,8 +393,8 @@ impl Leader<'_> {
         Ok(Ok((side, records)))
     }
 
-    fn summary(&mut self, course: Course, manifest: &Manifest, start: Instant) -> Result<Summary, LabError> {
-        let training = training_of(self.live.folder(), self.recipe, manifest)?;
+    fn summary(&mut self, course: Course) -> Result<Summary, LabError> {
+        let training = training_of(self.live.folder(), self.recipe, self.manifest)?;
         let mut status = course.status.unwrap_or(RunStatus::Crashed);
         let mut failure = course.failure;
         if let Some(training) = &training {
@@ -355,7 +413,7 @@ impl Leader<'_> {
                 .join("adapter_model.safetensors")
                 .exists()
         });
-        self.timings.total_secs = start.elapsed().as_secs_f64();
+        self.timings.total_secs += self.start.elapsed().as_secs_f64();
         Ok(Summary {
             version: RECORD_VERSION,
             reason: reason(status, failure.as_ref(), self.recipe, adapter.is_some()),

@@ -3,10 +3,15 @@
 
 use std::fmt::Display;
 
-use super::{DEFAULT_MODEL, Recipe, RecipeError, TARGET_MODULES, TEXT_TO_SQL, error::closest};
+use tunesmith_protocol::TARGET_MODULES;
+
+use super::{DEFAULT_MODEL, Recipe, RecipeError, TEXT_TO_SQL, error::closest};
 
 /// More than this is a typing error and not a plan: the fixed test split has 300 questions.
 const MOST_QUESTIONS: usize = 300;
+
+/// More than this is a typing error too.
+const MOST_STEPS: u64 = 10_000_000;
 
 /// A refusal with its key, value, reason and next step.
 fn impossible(key: &'static str, value: impl Display, reason: &str, hint: &str) -> RecipeError {
@@ -216,7 +221,7 @@ fn optimizer(recipe: &Recipe) -> Result<(), RecipeError> {
 
 fn train(recipe: &Recipe) -> Result<(), RecipeError> {
     let train = &recipe.train;
-    if !(1..=10_000_000).contains(&train.steps) {
+    if !(1..=MOST_STEPS).contains(&train.steps) {
         return Err(impossible(
             "train.steps",
             train.steps,
@@ -243,6 +248,14 @@ fn train(recipe: &Recipe) -> Result<(), RecipeError> {
             train.time_box_minutes,
             "a run needs time",
             "15 is the default",
+        ));
+    }
+    if train.checkpoint_every > MOST_STEPS {
+        return Err(impossible(
+            "train.checkpoint_every",
+            train.checkpoint_every,
+            "no run has so many steps",
+            "20 is the default; 0 turns checkpoints off",
         ));
     }
     check_device(&train.device)

@@ -2,7 +2,9 @@
 
 use crate::files::FileError;
 
-use super::{BUNDLED, TARGET_MODULES};
+use tunesmith_protocol::TARGET_MODULES;
+
+use super::BUNDLED;
 
 /// What can be wrong with a recipe.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tunesmith_protocol::{Batch, DType, Lora, Optimizer, Recompute, RowOrder, Schedule};
+use tunesmith_protocol::{Batch, DType, Lora, Optimizer, Recompute, RowOrder, Schedule, TARGET_MODULES};
 
 use crate::files::{canonical_json, read_text, sha256_hex};
 
@@ -129,17 +129,6 @@ impl Default for LoraSection {
     }
 }
 
-/// The projections of a transformer layer that can carry an adapter.
-pub const TARGET_MODULES: [&str; 7] = [
-    "q_proj",
-    "k_proj",
-    "v_proj",
-    "o_proj",
-    "gate_proj",
-    "up_proj",
-    "down_proj",
-];
-
 /// AdamW with warm-up, schedule and clipping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -218,6 +207,9 @@ pub struct TrainSection {
     /// Longest training, in minutes (M9).
     #[serde(default = "TrainSection::default_time_box")]
     pub time_box_minutes: f64,
+    /// Steps between checkpoints, from which the run can go on when it was cut short; 0 writes none.
+    #[serde(default = "TrainSection::default_checkpoint_every")]
+    pub checkpoint_every: u64,
 }
 
 impl TrainSection {
@@ -235,6 +227,9 @@ impl TrainSection {
     }
     fn default_time_box() -> f64 {
         15.0
+    }
+    fn default_checkpoint_every() -> u64 {
+        20
     }
 }
 
@@ -366,7 +361,8 @@ impl Recipe {
         }
     }
 
-    /// SHA-256 over everything that changes the result and nothing else: names, paths and the time box are left out.
+    /// SHA-256 over everything that changes the result and nothing else: names, paths, the time box
+    /// and the interval of checkpoints are left out.
     pub fn config_hash(&self, parts: &HashParts<'_>) -> String {
         // A recipe holds no map with other than string keys, so it always becomes JSON.
         let mut recipe = serde_json::to_value(self).unwrap_or(Value::Null);
@@ -377,6 +373,7 @@ impl Recipe {
             ["data", "path"],
             ["data", "source"],
             ["train", "time_box_minutes"],
+            ["train", "checkpoint_every"],
             ["train", "device"],
         ] {
             remove(&mut recipe, &path);

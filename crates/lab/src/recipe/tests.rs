@@ -62,6 +62,10 @@ fn impossible_values_are_refused_by_their_key() {
         ("train.micro_batch=0", "`train.micro_batch` = 0"),
         ("train.accumulation=0", "`train.accumulation` = 0"),
         ("train.time_box_minutes=0", "`train.time_box_minutes` = 0"),
+        (
+            "train.checkpoint_every=10000001",
+            "`train.checkpoint_every` = 10000001",
+        ),
         ("train.device=gpu", "`train.device` = \"gpu\""),
         ("optimizer.learning_rate=-0.1", "`optimizer.learning_rate` = -0.1"),
         ("optimizer.learning_rate=nan", "`optimizer.learning_rate` = NaN"),
@@ -149,6 +153,7 @@ fn the_hash_covers_what_changes_the_result_and_nothing_else() {
         "name=other",
         "title=other",
         "train.time_box_minutes=30",
+        "train.checkpoint_every=5",
         "model.path=/elsewhere/model.gguf",
     ] {
         assert_eq!(

@@ -34,6 +34,12 @@ pub enum RunError {
     /// The record holds what cannot be counted.
     #[error(transparent)]
     Measure(#[from] MeasureError),
+    /// A process leads the run right now.
+    #[error("the run {id} is going on")]
+    Led {
+        /// The run.
+        id: String,
+    },
     /// No run has this name.
     #[error("there is no run `{name}`")]
     Unknown {
@@ -63,6 +69,7 @@ impl RunError {
             Self::Measure(error) => error.code(),
             Self::Damaged { .. } => "run_damaged",
             Self::TooNew { .. } => "run_too_new",
+            Self::Led { .. } => "run_led",
             Self::Unknown { .. } => "unknown_run",
             Self::Ambiguous { .. } => "ambiguous_run",
         }
@@ -78,6 +85,7 @@ impl RunError {
                 vec!["the run's other files are untouched; events.jsonl holds what was measured".to_owned()]
             }
             Self::TooNew { .. } => vec!["use the newer version to read it".to_owned()],
+            Self::Led { .. } => vec!["wait until it has ended, or stop it".to_owned()],
             Self::Unknown { any: true, .. } => {
                 vec!["`tunesmith runs list` shows all of them; `last` names the newest".to_owned()]
             }

@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io::{BufRead, BufReader, Write},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -38,7 +38,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the files in a folder, to append.
+    /// Opens the files in a folder, to append. A last line that was cut off is ended, so that it spoils no other.
     ///
     /// # Errors
     /// [`FileError`] when one cannot be opened.
@@ -47,8 +47,10 @@ impl Journal {
             let path = folder.join(name);
             let file = File::options()
                 .create(true)
+                .read(true)
                 .append(true)
                 .open(&path)
+                .and_then(end_last_line)
                 .map_err(|source| FileError::new(&path, "opened", source))?;
             Ok((path, file))
         };
@@ -82,6 +84,18 @@ impl Journal {
         // The type holds strings and numbers, so it always becomes JSON.
         append(&mut self.events, &serde_json::to_string(line).unwrap_or_default())
     }
+}
+
+fn end_last_line(mut file: File) -> io::Result<File> {
+    if file.seek(SeekFrom::End(0))? > 0 {
+        let mut last = [0];
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+        }
+    }
+    Ok(file)
 }
 
 fn append(target: &mut (PathBuf, File), line: &str) -> Result<(), FileError> {
@@ -143,8 +157,16 @@ mod tests {
         });
         journal.lab(&stage).unwrap();
         journal.event(encode(&bye).trim_end()).unwrap();
-        journal.event("{\"type\":\"step\",\"st").unwrap();
+        let whole = [Entry::Lab(stage), Entry::Engine(Box::new(bye))];
+        let path = folder.path().join("events.jsonl");
+        let mut text = fs::read_to_string(&path).unwrap();
+        text.push_str("{\"type\":\"step\",\"st");
+        fs::write(&path, text).unwrap();
+        assert_eq!(read_events(folder.path()).unwrap(), whole);
+        // Whoever goes on begins on a line of its own.
+        let resume = LabLine::Resume { from_step: 2 };
+        Journal::open(folder.path()).unwrap().lab(&resume).unwrap();
         let read = read_events(folder.path()).unwrap();
-        assert_eq!(read, [Entry::Lab(stage), Entry::Engine(Box::new(bye))]);
+        assert_eq!(read, [&whole[..], &[Entry::Lab(resume)]].concat());
     }
 }

@@ -1,6 +1,7 @@
 //! A run on disk. The folder is the truth: lists, charts and reports are read from it, and a failure is a
 //! record with its reason, never a gap (M16).
 
+mod checkpoint;
 mod error;
 mod journal;
 mod record;
@@ -19,6 +20,7 @@ use crate::{
     recipe::Recipe,
 };
 
+pub use checkpoint::Checkpoint;
 pub use error::RunError;
 pub use journal::{Entry, Journal, LabLine, read_events};
 pub use record::{
@@ -28,6 +30,8 @@ pub use record::{
 
 const MANIFEST: &str = "manifest.json";
 const SUMMARY: &str = "summary.json";
+/// The summary that a resume has put aside.
+const OLD_SUMMARY: &str = "summary.before-resume.json";
 const RECIPE: &str = "recipe.toml";
 const LOCK: &str = "run.lock";
 
@@ -58,16 +62,47 @@ impl LiveRun {
         let hash = &config_hash[..config_hash.len().min(8)];
         let stem = format!("{time}-{}-{hash}", recipe.name);
         let (id, folder) = new_folder(runs_dir, &stem)?;
+        let live = Self::lock(folder, id)?;
+        write_whole(&live.folder.join(RECIPE), recipe.to_toml()?.as_bytes())?;
+        Ok(live)
+    }
+
+    /// Takes over a run that has ended, to go on with it.
+    ///
+    /// # Errors
+    /// [`RunError`] when another process leads it, or its folder cannot be written.
+    pub fn reopen(run: &Run) -> Result<Self, RunError> {
+        Self::lock(run.folder.clone(), run.id.clone())
+    }
+
+    fn lock(folder: PathBuf, id: String) -> Result<Self, RunError> {
         let path = folder.join(LOCK);
         let lock = File::create(&path).map_err(|source| FileError::new(&path, "made", source))?;
-        lock.try_lock()
-            .map_err(|source| FileError::new(&path, "locked", source.into()))?;
-        write_whole(&folder.join(RECIPE), recipe.to_toml()?.as_bytes())?;
-        Ok(Self {
-            folder,
-            id,
-            _lock: lock,
-        })
+        match lock.try_lock() {
+            Ok(()) => Ok(Self {
+                folder,
+                id,
+                _lock: lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(RunError::Led { id }),
+            Err(TryLockError::Error(source)) => Err(FileError::new(&path, "locked", source).into()),
+        }
+    }
+
+    /// Takes back what lies above the step from which the run goes on: its summary is put aside, as until it ends
+    /// anew it has none, and later checkpoints, which turned out to be unusable, make room for new ones.
+    ///
+    /// # Errors
+    /// [`FileError`] when something cannot be renamed or removed.
+    pub fn take_back_above(&self, step: u64) -> Result<(), FileError> {
+        checkpoint::remove_above(&self.folder, step)?;
+        let path = self.folder.join(SUMMARY);
+        match fs::rename(&path, self.folder.join(OLD_SUMMARY)) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(FileError::new(&path, "renamed", source))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The run's id.
@@ -226,6 +261,48 @@ impl Run {
         Ok(steps_of(&read_events(&self.folder)?))
     }
 
+    /// The steps from which the run went on after it had been cut short.
+    ///
+    /// # Errors
+    /// [`FileError`] when `events.jsonl` cannot be read.
+    pub fn resumed_from(&self) -> Result<Vec<u64>, FileError> {
+        Ok(read_events(&self.folder)?
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Lab(LabLine::Resume { from_step }) => Some(*from_step),
+                _ => None,
+            })
+            .collect())
+    }
+
+    /// The newest checkpoint from which the run can go on. Reads the files of the checkpoints.
+    ///
+    /// # Errors
+    /// [`FileError`] when `events.jsonl` cannot be read.
+    pub fn checkpoint(&self) -> Result<Option<Checkpoint>, FileError> {
+        Ok(checkpoint::newest_whole(&self.folder, self.recorded()?))
+    }
+
+    /// The step from which the run can probably go on, for lists: it has ended before its end and has a checkpoint,
+    /// whose files are checked only by [`Self::checkpoint`].
+    pub fn resume_step(&self) -> Option<u64> {
+        let ended_early = !matches!(self.state, RunState::Running | RunState::Ended(RunStatus::Ok));
+        if !ended_early || !self.folder.join("checkpoints").exists() {
+            return None;
+        }
+        // A journal that cannot be read is told of by whoever resumes the run.
+        let recorded = self.recorded().ok()?;
+        let newest = checkpoint::checkpoints(&self.folder, recorded)
+            .into_iter()
+            .next()?;
+        Some(newest.step)
+    }
+
+    /// The last step in the record.
+    fn recorded(&self) -> Result<u64, FileError> {
+        Ok(self.steps()?.last().map_or(0, |step| step.step))
+    }
+
     /// The figures of the training: those of the summary, or, of a run that has none, drawn from its steps.
     ///
     /// # Errors
@@ -285,17 +362,25 @@ pub(crate) fn training_of(
     Ok((!steps.is_empty()).then(|| summarise(&steps, &context)))
 }
 
-/// The steps among the entries of a journal; a resume takes back what lies above its step.
+/// The steps among the entries of a journal. A resume takes back what lies above its step, and its clock, which
+/// begins at zero, goes on from that step.
 pub fn steps_of(entries: &[Entry]) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
+    let mut before_secs = 0.0;
     for entry in entries {
         match entry {
             Entry::Engine(event) => {
                 if let Event::Step(step) = event.as_ref() {
-                    steps.push(step.clone());
+                    steps.push(Step {
+                        elapsed_secs: before_secs + step.elapsed_secs,
+                        ..step.clone()
+                    });
                 }
             }
-            Entry::Lab(LabLine::Resume { from_step }) => steps.retain(|step| step.step <= *from_step),
+            Entry::Lab(LabLine::Resume { from_step }) => {
+                steps.retain(|step| step.step <= *from_step);
+                before_secs = steps.last().map_or(0.0, |step| step.elapsed_secs);
+            }
             Entry::Lab(LabLine::Stage { .. }) => {}
         }
     }
@@ -400,6 +485,21 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_taken_over_by_one_process_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let live = create(home.path());
+        let run = Run::open(live.folder()).unwrap();
+        assert_eq!(LiveRun::reopen(&run).unwrap_err().code(), "run_led");
+        drop(live);
+        fs::write(run.folder.join(SUMMARY), "{}").unwrap();
+        let live = LiveRun::reopen(&run).unwrap();
+        live.take_back_above(20).unwrap();
+        live.take_back_above(20).unwrap();
+        assert_eq!(Run::open(live.folder()).unwrap().state, RunState::Running);
+        assert!(run.folder.join(OLD_SUMMARY).exists());
+    }
+
+    #[test]
     fn runs_are_found_by_id_by_a_unique_beginning_and_as_last() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(Run::find(home.path(), "last").unwrap_err().code(), "unknown_run");
@@ -457,14 +557,14 @@ mod tests {
 
     #[test]
     fn steps_that_were_done_again_after_a_resume_count_once() {
-        let step = |step: u64| {
+        let step = |step: u64, elapsed_secs: f64| {
             Entry::Engine(Box::new(Event::Step(Step {
                 step,
                 loss: Some(1.0),
                 grad_norm: Some(1.0),
                 lr: 1e-3,
                 dt_secs: 1.0,
-                elapsed_secs: step as f64,
+                elapsed_secs,
                 real_tokens: step * 10,
                 padded_tokens: step * 10,
                 supervised_tokens: step * 5,
@@ -473,14 +573,19 @@ mod tests {
             })))
         };
         let entries = [
-            step(1),
-            step(2),
-            step(3),
+            step(1, 2.0),
+            step(2, 3.0),
+            step(3, 4.0),
             Entry::Lab(LabLine::Resume { from_step: 2 }),
-            step(3),
-            step(4),
+            step(3, 7.0),
+            step(4, 8.0),
+            Entry::Lab(LabLine::Resume { from_step: 3 }),
+            step(4, 1.5),
         ];
-        let numbers: Vec<u64> = steps_of(&entries).iter().map(|step| step.step).collect();
+        let steps = steps_of(&entries);
+        let numbers: Vec<u64> = steps.iter().map(|step| step.step).collect();
         assert_eq!(numbers, [1, 2, 3, 4]);
+        let clock: Vec<f64> = steps.iter().map(|step| step.elapsed_secs).collect();
+        assert_eq!(clock, [2.0, 3.0, 10.0, 11.5]);
     }
 }

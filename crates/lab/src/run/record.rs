@@ -52,6 +52,13 @@ pub struct Manifest {
     pub peaks: Peaks,
 }
 
+impl Manifest {
+    /// Threads that operations on a processor use.
+    pub fn threads_in_use(&self) -> usize {
+        self.threads.unwrap_or(self.engine.threads)
+    }
+}
+
 /// The model of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelRecord {
@@ -116,7 +123,7 @@ pub struct ContentionSample {
     pub seen: Load,
 }
 
-/// Seconds that the parts of a run took.
+/// Seconds that the parts of a run took; of a run that went on from a checkpoint, what lies before it included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timings {
     /// Reading the model's headers, tokenising.
