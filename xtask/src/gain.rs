@@ -117,7 +117,7 @@ fn read_run(seed: u64, command: String, result: Value) -> Result<Run> {
             .with_context(|| format!("`{command}` printed no number as {name}"))
     };
     let (score_before, score_after) = (score("score_before")?, score("score_after")?);
-    result.retain(|_, value| !value.as_str().is_some_and(|text| Path::new(text).is_absolute()));
+    drop_paths(&mut result);
     Ok(Run {
         seed,
         command,
@@ -126,6 +126,16 @@ fn read_run(seed: u64, command: String, result: Value) -> Result<Run> {
         gain: score_after - score_before,
         result,
     })
+}
+
+/// Takes out every path of this machine, however deep it lies.
+fn drop_paths(result: &mut Map<String, Value>) {
+    result.retain(|_, value| !value.as_str().is_some_and(|text| Path::new(text).is_absolute()));
+    for value in result.values_mut() {
+        if let Value::Object(inner) = value {
+            drop_paths(inner);
+        }
+    }
 }
 
 fn as_markdown(record: &Record) -> String {
@@ -223,11 +233,13 @@ mod tests {
         let printed = serde_json::json!({
             "id": "20261130-quickstart-0a1b2c3d", "status": "ok", "score_before": 2.5, "score_after": 61.0,
             "adapter": "/home/someone/adapter", "train_secs": 240.5,
+            "calibration": { "file": "/home/someone/calibration.json", "device": "cpu" },
         });
         let run = read_run(42, "tunesmith quickstart".to_owned(), printed).unwrap();
         assert!((run.gain - 58.5).abs() < 1e-9);
         assert!(!run.result.contains_key("adapter"));
         assert_eq!(run.result["status"], "ok");
+        assert_eq!(run.result["calibration"], serde_json::json!({ "device": "cpu" }));
         let record = Record {
             date: "2026-11-30".to_owned(),
             revision: Some("0a1b2c3".to_owned()),
