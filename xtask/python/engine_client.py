@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ class EngineRun:
     hello: dict[str, Any] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
     result: dict[str, Any] = field(default_factory=dict)
+    first_step_at: float = 0.0
+    """When the first step was reported, on the clock `time.monotonic`."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Engine:
     torch_site: Path
     threads: int = 2
     time_limit_secs: float = 1800.0
+    arguments: tuple[str, ...] = ()
 
     def loader_path(self) -> str:
         """Folders with the libraries of torch and of the GPU runtime that lies beside it."""
@@ -56,7 +60,7 @@ class Engine:
         run, last_lines, errors, status = EngineRun(), deque(maxlen=LAST_LINES), [], None
         with (run_dir / "engine-stderr.log").open("w") as stderr, (run_dir / "events.jsonl").open("w") as record:
             process = subprocess.Popen(
-                [str(self.program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment, encoding="utf-8"
+                [str(self.program), *self.arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment, encoding="utf-8"
             )
             timer = threading.Timer(self.time_limit_secs, process.kill)
             timer.start()
@@ -71,6 +75,7 @@ class Engine:
                         case "hello":
                             run.hello = event
                         case "step":
+                            run.first_step_at = run.first_step_at or time.monotonic()
                             run.steps.append(event)
                         case "result":
                             run.result = event

@@ -132,6 +132,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--engine", type=Path, required=True, metavar="PATH", help="the engine program")
     parser.add_argument("--torch", type=Path, required=True, metavar="SITE", help="folder that holds torch/lib, for the engine")
     parser.add_argument("--model", type=Path, required=True, metavar="GGUF", help="SmolLM2-135M-Instruct as a GGUF file")
+    parser.add_argument("--tunesmith", type=Path, metavar="PATH", help="the command line program; not needed here")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}; may be repeated")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep models, rows, adapters and the engine's words in DIR")

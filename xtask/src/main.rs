@@ -46,7 +46,10 @@ enum Task {
     /// Compare the engine with transformers and PEFT on the same weights
     ///
     /// Fetches a Python environment of about 2.5 GiB the first time.
-    Parity(Parity),
+    Parity(Reference),
+    /// Measure speed and memory against another engine on the same model and rows, in alternating pairs
+    #[command(subcommand)]
+    Bench(Bench),
     /// Measure the gain of the quickstart's recipe on the seeds 3407, 42 and 1234, all 300 questions each
     ///
     /// Writes docs/measured/three-seed-gain.json and .md. Takes about half an hour on two cores.
@@ -84,16 +87,25 @@ struct Quickstart {
     extra: Vec<OsString>,
 }
 
+/// A comparison with the reference environment's transformers and PEFT.
 #[derive(Args)]
-struct Parity {
+struct Reference {
     #[command(flatten)]
     consent: Consent,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
-    /// Further arguments for xtask/python/parity.py
+    /// Further arguments for the script in xtask/python
     #[arg(last = true, value_name = "ARGUMENTS")]
     extra: Vec<OsString>,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Against transformers and PEFT
+    ///
+    /// Fetches a Python environment of about 2.5 GiB the first time. Takes about 40 minutes on two cores, which must be quiet.
+    Hf(Reference),
 }
 
 #[derive(Args)]
@@ -137,7 +149,8 @@ fn run(task: Task) -> Result<u8> {
         Task::Env => print_env(),
         Task::Test(consent) => test::run(consent.yes),
         Task::Quickstart(quickstart) => run_quickstart(&quickstart),
-        Task::Parity(parity) => run_parity(&parity),
+        Task::Parity(options) => compare(&options, "parity", "parity.py"),
+        Task::Bench(Bench::Hf(options)) => compare(&options, "bench", "bench_hf.py"),
         Task::Gain(gain) => gain::run(gain.consent.yes, gain.json),
     }
 }
@@ -196,9 +209,10 @@ fn become_command(mut command: std::process::Command) -> Result<u8> {
     Ok(process::exit_code(status))
 }
 
-fn run_parity(parity: &Parity) -> Result<u8> {
+/// Runs a script that compares the engine with transformers and PEFT.
+fn compare(options: &Reference, name: &str, script: &str) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + 3);
-    let prepared = Prepared::new(parity.consent.yes, &mut stages)?;
+    let prepared = Prepared::new(options.consent.yes, &mut stages)?;
     let workspace = Workspace::find()?;
     let scripts = workspace.root.join("xtask/python");
     let requirements = scripts.join("requirements.txt");
@@ -213,16 +227,18 @@ fn run_parity(parity: &Parity) -> Result<u8> {
         .current_dir(&workspace.root)
         .env("CARGO_TARGET_DIR", &workspace.target)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .arg(scripts.join("parity.py"))
+        .arg(scripts.join(script))
         .arg("--engine")
         .arg(workspace.engine())
         .arg("--torch")
         .arg(&prepared.engine_env.site)
+        .arg("--tunesmith")
+        .arg(workspace.cli())
         .arg("--model")
         .arg(&prepared.model)
-        .args(parity.json.then_some("--json"))
-        .args(&parity.extra);
-    stages.begin("parity", "the engine against transformers and PEFT");
+        .args(options.json.then_some("--json"))
+        .args(&options.extra);
+    stages.begin(name, "the engine against transformers and PEFT");
     let ended = prepared.run(&command, Output::Shown)?;
     Ok(process::exit_code(ended.status))
 }

@@ -58,6 +58,11 @@ impl Workspace {
         self.program("tunesmith-engine")
     }
 
+    /// The command line program, once built.
+    pub(crate) fn cli(&self) -> PathBuf {
+        self.program("tunesmith")
+    }
+
     /// `cargo`, without the engine's environment.
     pub(crate) fn cargo(&self) -> Command {
         cargo_in(&self.root)
@@ -76,7 +81,7 @@ impl Workspace {
 
     /// The command line program, which finds its engine and torch by these variables.
     pub(crate) fn tunesmith(&self, prepared: &Prepared) -> Command {
-        let mut command = Command::new(self.program("tunesmith"));
+        let mut command = Command::new(self.cli());
         command
             .env(env_vars::ENGINE, self.engine())
             .env(env_vars::TORCH, &prepared.engine_env.site);

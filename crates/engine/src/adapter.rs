@@ -32,7 +32,8 @@ pub(crate) fn module_shape(config: &ModelConfig, module: &str) -> Option<(i64, i
     })
 }
 
-fn module_path(layer: usize, module: &str) -> String {
+/// The Hugging Face name of a projection's place.
+pub(crate) fn module_path(layer: usize, module: &str) -> String {
     let part = if matches!(module, "q_proj" | "k_proj" | "v_proj" | "o_proj") {
         "self_attn"
     } else {
@@ -75,12 +76,22 @@ pub(crate) struct AdapterBase {
     pub(crate) dtype: String,
 }
 
+/// Projections that read the same input. Their A matrices lie one above the other in the flat tensor, so that all of
+/// them are one product.
+const GROUPS: [&[&str]; 4] = [&QKV, &O, &GATE_UP, &DOWN];
+pub(crate) const QKV: [&str; 3] = ["q_proj", "k_proj", "v_proj"];
+pub(crate) const O: [&str; 1] = ["o_proj"];
+pub(crate) const GATE_UP: [&str; 2] = ["gate_proj", "up_proj"];
+pub(crate) const DOWN: [&str; 1] = ["down_proj"];
+
+/// Where a projection's adapter lies in the flat tensors.
 struct Slot {
     layer: usize,
     module: &'static str,
     inputs: i64,
     outputs: i64,
-    offset: i64,
+    a_offset: i64,
+    b_offset: i64,
 }
 
 /// All adapters of a model.
@@ -96,16 +107,34 @@ pub(crate) struct Adapter {
     compute: Tensor,
 }
 
-/// One projection's adapter: views into the flat tensors.
-pub(crate) struct LoraPair {
-    /// `[rank, in]`, in the compute format.
+/// The adapters of projections that read the same input: views into the flat tensors.
+pub(crate) struct LoraGroup {
+    /// The A of all of them, one above the other: `[adapters × rank, in]`, in the compute format.
     pub(crate) a: Tensor,
-    /// `[out, rank]`, in the compute format.
-    pub(crate) b: Tensor,
-    /// f32 views for the gradients of A and B.
-    pub(crate) gradients: Option<(Tensor, Tensor)>,
+    /// f32 view for the gradient of `a`.
+    pub(crate) grad_a: Option<Tensor>,
+    /// One B for each projection that has an adapter.
+    pub(crate) adapters: Vec<LoraB>,
     /// alpha / rank.
     pub(crate) scale: f64,
+}
+
+/// One projection's B.
+pub(crate) struct LoraB {
+    /// Place of the projection in its group.
+    pub(crate) projection: usize,
+    /// `[out, rank]`, in the compute format.
+    pub(crate) b: Tensor,
+    /// f32 view for the gradient of `b`.
+    pub(crate) grad_b: Option<Tensor>,
+}
+
+impl LoraGroup {
+    /// The columns of one adapter in `xa` `[tokens, adapters × rank]`.
+    pub(crate) fn columns_of(&self, xa: &Tensor, adapter: usize) -> Tensor {
+        let rank = self.adapters[adapter].b.size()[1];
+        xa.narrow(1, adapter as i64 * rank, rank)
+    }
 }
 
 impl Adapter {
@@ -127,18 +156,26 @@ impl Adapter {
         let mut slots = Vec::new();
         let mut offset = 0;
         for layer in 0..config.layers {
-            for &module in &modules {
-                let Some((inputs, outputs)) = module_shape(config, module) else {
-                    continue;
-                };
-                slots.push(Slot {
-                    layer,
-                    module,
-                    inputs,
-                    outputs,
-                    offset,
-                });
-                offset += lora.rank * (inputs + outputs);
+            for group in GROUPS {
+                let first = slots.len();
+                for &module in modules.iter().filter(|module| group.contains(module)) {
+                    let Some((inputs, outputs)) = module_shape(config, module) else {
+                        continue;
+                    };
+                    slots.push(Slot {
+                        layer,
+                        module,
+                        inputs,
+                        outputs,
+                        a_offset: offset,
+                        b_offset: 0,
+                    });
+                    offset += lora.rank * inputs;
+                }
+                for slot in &mut slots[first..] {
+                    slot.b_offset = offset;
+                    offset += lora.rank * slot.outputs;
+                }
             }
         }
         if slots.is_empty() || lora.rank < 1 {
@@ -189,7 +226,7 @@ impl Adapter {
         let mut values = vec![0f32; total as usize];
         for slot in &slots {
             let bound = 1.0 / (slot.inputs as f32).sqrt();
-            let start = slot.offset as usize;
+            let start = slot.a_offset as usize;
             for value in &mut values[start..start + (lora.rank * slot.inputs) as usize] {
                 *value = random.random_range(-bound..bound);
             }
@@ -316,21 +353,33 @@ impl Adapter {
         }
     }
 
-    /// The views of one projection.
-    pub(crate) fn pair(&self, layer: usize, module: &str) -> Option<LoraPair> {
-        let slot = self
+    /// The views of a layer's projections `modules`, which read the same input; nothing where none has an adapter.
+    pub(crate) fn group(&self, layer: usize, modules: &[&str]) -> Option<LoraGroup> {
+        let slots: Vec<_> = self
             .slots
             .iter()
-            .find(|slot| slot.layer == layer && slot.module == module)?;
-        let [a, b] = slot.views(&self.compute, self.rank);
-        let gradients = self.gradients.as_ref().map(|flat| {
-            let [a, b] = slot.views(flat, self.rank);
-            (a, b)
-        });
-        Some(LoraPair {
-            a,
-            b,
-            gradients,
+            .filter(|slot| slot.layer == layer && modules.contains(&slot.module))
+            .collect();
+        let first = slots.first()?;
+        let rows = self.rank * slots.len() as i64;
+        let a_of = |flat: &Tensor| {
+            flat.narrow(0, first.a_offset, rows * first.inputs)
+                .view([rows, first.inputs])
+        };
+        let adapters = slots
+            .iter()
+            .filter_map(|slot| {
+                Some(LoraB {
+                    projection: modules.iter().position(|&module| module == slot.module)?,
+                    b: slot.b(&self.compute, self.rank),
+                    grad_b: self.gradients.as_ref().map(|flat| slot.b(flat, self.rank)),
+                })
+            })
+            .collect();
+        Some(LoraGroup {
+            a: a_of(&self.compute),
+            grad_a: self.gradients.as_ref().map(a_of),
+            adapters,
             scale: self.alpha / self.rank as f64,
         })
     }
@@ -342,7 +391,7 @@ impl Adapter {
         };
         self.slots
             .iter()
-            .map(|slot| slot.views(flat, self.rank)[1].norm().double_value(&[]))
+            .map(|slot| slot.b(flat, self.rank).norm().double_value(&[]))
             .collect()
     }
 }
@@ -359,20 +408,13 @@ impl Slot {
     fn parts(&self, rank: i64) -> [(&'static str, Vec<usize>, usize); 2] {
         let a = vec![rank as usize, self.inputs as usize];
         let b = vec![self.outputs as usize, rank as usize];
-        [
-            ("A", a, self.offset as usize),
-            ("B", b, (self.offset + rank * self.inputs) as usize),
-        ]
+        [("A", a, self.a_offset as usize), ("B", b, self.b_offset as usize)]
     }
 
-    fn views(&self, flat: &Tensor, rank: i64) -> [Tensor; 2] {
-        let a = flat
-            .narrow(0, self.offset, rank * self.inputs)
-            .view([rank, self.inputs]);
-        let b = flat
-            .narrow(0, self.offset + rank * self.inputs, rank * self.outputs)
-            .view([self.outputs, rank]);
-        [a, b]
+    /// B's view `[out, rank]` into a flat tensor.
+    fn b(&self, flat: &Tensor, rank: i64) -> Tensor {
+        flat.narrow(0, self.b_offset, rank * self.outputs)
+            .view([self.outputs, rank])
     }
 }
 

@@ -1,33 +1,58 @@
-//! One transformer layer, forward and backward, without autograd except inside attention.
+//! One transformer layer, forward and backward, written out without autograd (on a GPU, attention keeps it).
 //!
 //! Hidden states are flat, `[tokens, hidden]`: the rows of a batch stand one after the other without padding, and
 //! only attention looks at where a row begins. The backward pass follows the formulas of the LoRA, SwiGLU and
 //! RMSNorm derivatives (numbers.md 2.3); frozen weights get no gradient, so the weight-gradient products never run.
-//! Run it under `tch::no_grad`.
+//! Projections that read the same input are one matrix, so that each pass has four large products and no sums
+//! between them. Elementwise work is done in place where the old values are not needed again: on a processor a
+//! fresh tensor costs as much as the arithmetic. Run it under `tch::no_grad`.
 
 use tch::{Kind, Tensor};
+use tunesmith_protocol::Recompute;
 
-use crate::adapter::LoraPair;
+use crate::adapter::LoraGroup;
 use crate::batch::{Packed, RowGroup};
 
-/// A frozen projection with its adapter.
-pub(crate) struct Linear {
-    /// `[out, in]`.
-    pub(crate) weight: Tensor,
-    /// `[out]`.
-    pub(crate) bias: Option<Tensor>,
-    /// The adapter, where this projection has one.
-    pub(crate) lora: Option<LoraPair>,
+/// Frozen projections of one input, one above the other in one matrix, with their adapters.
+pub(crate) struct Projections {
+    /// `[Σ out, in]`.
+    weight: Tensor,
+    /// `[Σ out]`.
+    bias: Option<Tensor>,
+    /// Outputs of each projection.
+    widths: Vec<i64>,
+    /// The adapters, where at least one of these projections has one.
+    pub(crate) lora: Option<LoraGroup>,
 }
 
-impl Linear {
+impl Projections {
+    /// `weight` `[Σ out, in]` of projections with `widths` outputs each; `bias` `[Σ out]`.
+    pub(crate) fn new(weight: Tensor, bias: Option<Tensor>, widths: &[i64]) -> Self {
+        Self {
+            weight,
+            bias,
+            widths: widths.to_vec(),
+            lora: None,
+        }
+    }
+
+    /// The columns of one projection in an output `[tokens, Σ out]` of all.
+    fn part(&self, y: &Tensor, projection: usize) -> Tensor {
+        let start = self.widths[..projection].iter().sum();
+        y.narrow(1, start, self.widths[projection])
+    }
+
     /// y = xWᵀ + b + (s·xAᵀ)Bᵀ, and s·xAᵀ for the backward pass.
-    /// x `[tokens, in]` → y `[tokens, out]`, `[tokens, rank]`.
+    /// x `[tokens, in]` → y `[tokens, Σ out]`, `[tokens, adapters × rank]`.
     pub(crate) fn forward(&self, x: &Tensor) -> (Tensor, Option<Tensor>) {
-        let mut y = x.linear(&self.weight, self.bias.as_ref());
+        let y = x.linear(&self.weight, self.bias.as_ref());
         let Some(lora) = &self.lora else { return (y, None) };
-        let xa = x.matmul(&lora.a.tr()) * lora.scale;
-        let _ = y.addmm_(&xa, &lora.b.tr());
+        let xa = x.matmul(&lora.a.tr()).g_mul_scalar_(lora.scale);
+        for (index, adapter) in lora.adapters.iter().enumerate() {
+            let _ = self
+                .part(&y, adapter.projection)
+                .addmm_(&lora.columns_of(&xa, index), &adapter.b.tr());
+        }
         (y, Some(xa))
     }
 
@@ -44,15 +69,34 @@ impl Linear {
         let (Some(lora), Some(xa)) = (&self.lora, xa) else {
             return dx;
         };
-        let u = dy.matmul(&lora.b) * lora.scale;
+        let products = lora
+            .adapters
+            .iter()
+            .map(|adapter| self.part(dy, adapter.projection).matmul(&adapter.b))
+            .collect();
+        let u = side_by_side(products, 1).g_mul_scalar_(lora.scale);
         if let Some(dx) = &mut dx {
             let _ = dx.addmm_(&u, &lora.a);
         }
-        if let Some((grad_a, grad_b)) = &lora.gradients {
+        if let Some(grad_a) = &lora.grad_a {
             add_product(grad_a, &u.tr(), x);
-            add_product(grad_b, &dy.tr(), xa);
+        }
+        for (index, adapter) in lora.adapters.iter().enumerate() {
+            if let Some(grad_b) = &adapter.grad_b {
+                let dy = self.part(dy, adapter.projection);
+                add_product(grad_b, &dy.tr(), &lora.columns_of(xa, index));
+            }
         }
         dx
+    }
+}
+
+/// Concatenation that copies nothing where there is one part.
+fn side_by_side(mut parts: Vec<Tensor>, dim: i64) -> Tensor {
+    if parts.len() == 1 {
+        parts.remove(0)
+    } else {
+        Tensor::cat(&parts, dim)
     }
 }
 
@@ -79,25 +123,31 @@ impl Norm {
     pub(crate) fn forward(&self, x: &Tensor) -> (Tensor, Tensor) {
         let wide = x.to_kind(Kind::Float);
         let reciprocal = (wide.square().mean_dim(-1, true, Kind::Float) + self.eps).rsqrt();
-        let y = (wide * &reciprocal).to_kind(x.kind()) * &self.weight;
+        let y = (wide * &reciprocal).to_kind(x.kind()).g_mul_(&self.weight);
         (y, reciprocal)
     }
 
-    /// dx = ρ·(w·dy − x·ρ²·mean(w·dy·x)), ρ the reciprocal root.
-    pub(crate) fn backward(&self, x: &Tensor, reciprocal: &Tensor, dy: &Tensor) -> Tensor {
-        let normed = x.to_kind(Kind::Float) * reciprocal;
-        let weighted = (dy * &self.weight).to_kind(Kind::Float);
-        let mean = (&weighted * &normed).mean_dim(-1, true, Kind::Float);
-        ((weighted - normed * mean) * reciprocal).to_kind(dy.kind())
+    /// dx = ρ·w·dy − x·ρ³·mean(w·dy·x), ρ the reciprocal root. Overwrites dy.
+    pub(crate) fn backward(&self, x: &Tensor, reciprocal: &Tensor, mut dy: Tensor) -> Tensor {
+        let kind = dy.kind();
+        let x = x.to_kind(Kind::Float);
+        let mut dx = dy.g_mul_(&self.weight).to_kind(Kind::Float);
+        let mean = (&dx * &x).mean_dim(-1, true, Kind::Float);
+        let pull = mean * reciprocal.pow_tensor_scalar(3) * -1.0;
+        dx.g_mul_(reciprocal).addcmul_(&x, &pull).to_kind(kind)
     }
 }
 
-/// Rotates pairs (i, i + half) of the last dimension: Hugging Face's layout of rotary embeddings.
+/// Rotates pairs (i, i + half) of the last dimension in place: Hugging Face's layout of rotary embeddings.
 /// x `[tokens, heads, head_dim]`, cos and sin `[tokens, 1, head_dim / 2]`; the inverse has sin negated.
-pub(crate) fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Tensor {
-    let halves = x.chunk(2, -1);
-    let (first, second) = (&halves[0], &halves[1]);
-    Tensor::cat(&[first * cos - second * sin, second * cos + first * sin], -1)
+pub(crate) fn rotate_(x: &Tensor, cos: &Tensor, sin: &Tensor) {
+    let mut halves = x.chunk(2, -1);
+    let (Some(mut second), Some(mut first)) = (halves.pop(), halves.pop()) else {
+        return;
+    };
+    let (first_sin, second_sin) = (&first * sin, &second * sin);
+    let _ = first.g_mul_(cos).g_sub_(&second_sin);
+    let _ = second.g_mul_(cos).g_add_(&first_sin);
 }
 
 /// A layer's weights.
@@ -106,16 +156,15 @@ pub(crate) struct Layer {
     pub(crate) kv_heads: i64,
     pub(crate) head_dim: i64,
     pub(crate) input_norm: Norm,
-    pub(crate) q: Linear,
-    pub(crate) k: Linear,
-    pub(crate) v: Linear,
+    /// Queries, keys, values.
+    pub(crate) qkv: Projections,
     /// Norms over each head (Qwen3).
     pub(crate) qk_norm: Option<(Norm, Norm)>,
-    pub(crate) o: Linear,
+    pub(crate) o: Projections,
     pub(crate) post_norm: Norm,
-    pub(crate) gate: Linear,
-    pub(crate) up: Linear,
-    pub(crate) down: Linear,
+    /// Gate, up.
+    pub(crate) gate_up: Projections,
+    pub(crate) down: Projections,
 }
 
 /// Queries, keys and values of one pass: `[tokens, heads, head_dim]`, rotated.
@@ -128,47 +177,61 @@ pub(crate) struct Qkv {
 
 /// What the way back through norms and rotation needs.
 struct QkvSaved {
-    xa: [Option<Tensor>; 3],
+    xa: Option<Tensor>,
     /// Values and reciprocal roots before the norm of each head, for q and for k.
     before_norm: Option<[(Tensor, Tensor); 2]>,
 }
 
-/// Attention over one group of rows with its own small autograd graph.
+/// Attention over one group of rows, `[rows, heads, length, head_dim]` each.
 struct AttentionTape {
     q: Tensor,
     k: Tensor,
     v: Tensor,
     output: Tensor,
+    /// Where the processor's kernel ran, whose backward pass is called by name; else `output` has a small autograd
+    /// graph, and torch chooses the kernel that suits the GPU.
+    logsumexp: Option<Tensor>,
 }
 
-/// What the backward pass of a layer needs.
+/// What a forward pass leaves for the backward pass of a layer; the absent halves are computed again.
 pub(crate) struct Tape {
     x: Tensor,
-    input_reciprocal: Tensor,
+    attention: Option<AttentionHalf>,
+    mlp: Option<MlpHalf>,
+    /// Kept always, so that the product of `down` is never computed again.
+    down_xa: Option<Tensor>,
+}
+
+/// A layer up to its middle.
+struct AttentionHalf {
+    reciprocal: Tensor,
     normed: Tensor,
     qkv: QkvSaved,
-    attention: Vec<AttentionTape>,
+    tapes: Vec<AttentionTape>,
     attended: Tensor,
     o_xa: Option<Tensor>,
     middle: Tensor,
-    post_reciprocal: Tensor,
-    post_normed: Tensor,
-    gate: Tensor,
-    gate_xa: Option<Tensor>,
-    up: Tensor,
-    up_xa: Option<Tensor>,
-    down_xa: Option<Tensor>,
+}
+
+/// A layer from its middle to `down`: the widest activations, and two of seven products.
+struct MlpHalf {
+    reciprocal: Tensor,
+    normed: Tensor,
+    /// `[tokens, 2 × intermediate]`.
+    gate_up: Tensor,
+    xa: Option<Tensor>,
 }
 
 impl Layer {
     /// Projects, norms each head where the model does, and rotates.
     pub(crate) fn qkv(&self, normed: &Tensor, cos: &Tensor, sin: &Tensor) -> Qkv {
-        let (q, q_xa) = self.q.forward(normed);
-        let (k, k_xa) = self.k.forward(normed);
-        let (v, v_xa) = self.v.forward(normed);
-        let mut q = q.view([-1, self.heads, self.head_dim]);
-        let mut k = k.view([-1, self.kv_heads, self.head_dim]);
-        let v = v.view([-1, self.kv_heads, self.head_dim]);
+        let (qkv, xa) = self.qkv.forward(normed);
+        let heads = |projection, count| self.qkv.part(&qkv, projection).view([-1, count, self.head_dim]);
+        let (mut q, mut k, v) = (
+            heads(0, self.heads),
+            heads(1, self.kv_heads),
+            heads(2, self.kv_heads),
+        );
         let mut before_norm = None;
         if let Some((q_norm, k_norm)) = &self.qk_norm {
             let (q_normed, q_reciprocal) = q_norm.forward(&q);
@@ -176,52 +239,68 @@ impl Layer {
             before_norm = Some([(q, q_reciprocal), (k, k_reciprocal)]);
             (q, k) = (q_normed, k_normed);
         }
+        rotate_(&q, cos, sin);
+        rotate_(&k, cos, sin);
         Qkv {
-            q: rotate(&q, cos, sin),
-            k: rotate(&k, cos, sin),
+            q,
+            k,
             v,
-            saved: QkvSaved {
-                xa: [q_xa, k_xa, v_xa],
-                before_norm,
-            },
+            saved: QkvSaved { xa, before_norm },
         }
     }
 
     /// Everything after attention: output projection, second norm, SwiGLU. For answers, where nothing is kept.
     pub(crate) fn after_attention(&self, x: &Tensor, attended: &Tensor) -> Tensor {
-        let middle = x + self.o.forward(attended).0;
-        let (normed, _) = self.post_norm.forward(&middle);
-        let activated = self.gate.forward(&normed).0.silu() * self.up.forward(&normed).0;
-        middle + self.down.forward(&activated).0
+        let middle = self.o.forward(attended).0.g_add_(x);
+        self.down(&middle, &self.mlp_half(&middle).gate_up).0
     }
 
-    /// x `[tokens, hidden]` → y of the same shape, and the tape for the backward pass.
-    pub(crate) fn forward(&self, x: &Tensor, batch: &Packed) -> (Tensor, Tape) {
-        let (normed, input_reciprocal) = self.input_norm.forward(x);
+    /// From the layer's input to its middle, which is the input of the second norm.
+    fn attention_half(&self, x: &Tensor, batch: &Packed) -> AttentionHalf {
+        let (normed, reciprocal) = self.input_norm.forward(x);
         let qkv = self.qkv(&normed, &batch.cos, &batch.sin);
-        let (attended, attention) = self.attend(&qkv, &batch.groups);
-        let (projected, o_xa) = self.o.forward(&attended);
-        let middle = x + projected;
-        let (post_normed, post_reciprocal) = self.post_norm.forward(&middle);
-        let (gate, gate_xa) = self.gate.forward(&post_normed);
-        let (up, up_xa) = self.up.forward(&post_normed);
-        let (down, down_xa) = self.down.forward(&(gate.silu() * &up));
-        let y = &middle + down;
-        let tape = Tape {
-            x: x.shallow_clone(),
-            input_reciprocal,
+        let (attended, tapes) = self.attend(&qkv, &batch.groups);
+        let (mut projected, o_xa) = self.o.forward(&attended);
+        AttentionHalf {
+            reciprocal,
             normed,
             qkv: qkv.saved,
-            attention,
+            tapes,
             attended,
             o_xa,
-            middle,
-            post_reciprocal,
-            post_normed,
-            gate,
-            gate_xa,
-            up,
-            up_xa,
+            middle: projected.g_add_(x),
+        }
+    }
+
+    /// Second norm, gate and up.
+    fn mlp_half(&self, middle: &Tensor) -> MlpHalf {
+        let (normed, reciprocal) = self.post_norm.forward(middle);
+        let (gate_up, xa) = self.gate_up.forward(&normed);
+        MlpHalf {
+            reciprocal,
+            normed,
+            gate_up,
+            xa,
+        }
+    }
+
+    /// middle + down(σ(gate)·gate·up), and what the adapter of `down` keeps.
+    fn down(&self, middle: &Tensor, gate_up: &Tensor) -> (Tensor, Option<Tensor>) {
+        let (gate, up) = (self.gate_up.part(gate_up, 0), self.gate_up.part(gate_up, 1));
+        let (mut y, xa) = self.down.forward(&gate.silu().g_mul_(&up));
+        (y.g_add_(middle), xa)
+    }
+
+    /// x `[tokens, hidden]` → y of the same shape, and the tape for the backward pass, without what `recompute` says
+    /// is to be computed again.
+    pub(crate) fn forward(&self, x: &Tensor, batch: &Packed, recompute: Recompute) -> (Tensor, Tape) {
+        let attention = self.attention_half(x, batch);
+        let mlp = self.mlp_half(&attention.middle);
+        let (y, down_xa) = self.down(&attention.middle, &mlp.gate_up);
+        let tape = Tape {
+            x: x.shallow_clone(),
+            attention: (recompute != Recompute::Layer).then_some(attention),
+            mlp: (recompute == Recompute::None).then_some(mlp),
             down_xa,
         };
         (y, tape)
@@ -229,122 +308,184 @@ impl Layer {
 
     /// Causal attention within each row. Rows of one length go together, so no mask is ever needed.
     fn attend(&self, qkv: &Qkv, groups: &[RowGroup]) -> (Tensor, Vec<AttentionTape>) {
-        let mut outputs = Vec::with_capacity(groups.len());
-        let mut tapes = Vec::with_capacity(groups.len());
-        for group in groups {
-            let leaf = |x: &Tensor| group.rows_of(x).detach().set_requires_grad(true);
-            let (q, k, v) = (leaf(&qkv.q), leaf(&qkv.k), leaf(&qkv.v));
-            let output = tch::with_grad(|| causal_attention(&q, &k, &v));
-            outputs.push(
-                output
-                    .detach()
-                    .transpose(1, 2)
-                    .reshape([group.tokens(), self.heads * self.head_dim]),
-            );
-            tapes.push(AttentionTape { q, k, v, output });
-        }
-        let attended = if outputs.len() == 1 {
-            outputs.remove(0)
-        } else {
-            Tensor::cat(&outputs, 0)
-        };
-        (attended, tapes)
+        let tapes: Vec<_> = groups
+            .iter()
+            .map(|group| {
+                let [q, k, v] = [&qkv.q, &qkv.k, &qkv.v].map(|x| group.rows_of(x));
+                if q.device().is_cuda() {
+                    AttentionTape::with_autograd(&q, &k, &v)
+                } else {
+                    AttentionTape::on_processor(q, k, v)
+                }
+            })
+            .collect();
+        let outputs = groups
+            .iter()
+            .zip(&tapes)
+            .map(|(group, tape)| self.flat(group, &tape.output.detach()))
+            .collect();
+        (side_by_side(outputs, 0), tapes)
     }
 
     /// Attention as in [`Layer::forward`], with nothing kept for a way back: `[tokens, heads × head_dim]`.
     pub(crate) fn attend_only(&self, qkv: &Qkv, groups: &[RowGroup]) -> Tensor {
-        let outputs: Vec<Tensor> = groups
+        let outputs = groups
             .iter()
             .map(|group| {
                 let [q, k, v] = [&qkv.q, &qkv.k, &qkv.v].map(|x| group.rows_of(x));
-                causal_attention(&q, &k, &v)
-                    .transpose(1, 2)
-                    .reshape([group.tokens(), self.heads * self.head_dim])
+                self.flat(group, &causal_attention(&q, &k, &v))
             })
             .collect();
-        Tensor::cat(&outputs, 0)
+        side_by_side(outputs, 0)
+    }
+
+    /// `[rows, heads, length, head_dim]` → `[tokens, heads × head_dim]`.
+    fn flat(&self, group: &RowGroup, x: &Tensor) -> Tensor {
+        x.transpose(1, 2)
+            .reshape([group.tokens(), self.heads * self.head_dim])
     }
 
     /// dy `[tokens, hidden]` → dx, or nothing where nothing below wants it. Adds the adapters' gradients.
-    pub(crate) fn backward(&self, tape: &Tape, dy: &Tensor, batch: &Packed, want_dx: bool) -> Option<Tensor> {
-        // SwiGLU: h = f·g with f = e·σ(e); dg = dh·f, de = silu'(e)·dh·g.
-        let f = tape.gate.silu();
-        let h = &f * &tape.up;
-        let dh = self.down.backward(&h, tape.down_xa.as_ref(), dy, true)?;
-        let d_up = &dh * f;
-        let d_gate = tape.gate.silu_backward(&(dh * &tape.up));
+    pub(crate) fn backward(
+        &self,
+        tape: Tape,
+        mut dy: Tensor,
+        batch: &Packed,
+        want_dx: bool,
+    ) -> Option<Tensor> {
+        let attention = tape
+            .attention
+            .unwrap_or_else(|| self.attention_half(&tape.x, batch));
+        let mlp = tape.mlp.unwrap_or_else(|| self.mlp_half(&attention.middle));
+        // SwiGLU: h = f·g with f = e·σ(e); dg = dh·f, de = silu'(e)·dh·g. Both gradients take their values' places.
+        let (gate, up) = (
+            self.gate_up.part(&mlp.gate_up, 0),
+            self.gate_up.part(&mlp.gate_up, 1),
+        );
+        let f = gate.silu();
+        let h = &f * &up;
+        let dh = self.down.backward(&h, tape.down_xa.as_ref(), &dy, true)?;
+        drop(h);
+        let through_gate = &dh * &up;
+        let _ = dh.mul_out(&up, &f);
+        let _ = gate.silu_backward_grad_input(&gate, &through_gate);
+        drop((dh, f, through_gate));
         let d_normed = self
-            .gate
-            .backward(&tape.post_normed, tape.gate_xa.as_ref(), &d_gate, true)?
-            + self
-                .up
-                .backward(&tape.post_normed, tape.up_xa.as_ref(), &d_up, true)?;
-        let d_middle = dy
-            + self
+            .gate_up
+            .backward(&mlp.normed, mlp.xa.as_ref(), &mlp.gate_up, true)?;
+        let mut dx = dy.g_add_(
+            &self
                 .post_norm
-                .backward(&tape.middle, &tape.post_reciprocal, &d_normed);
+                .backward(&attention.middle, &mlp.reciprocal, d_normed),
+        );
+        drop(mlp);
 
         let d_attended = self
             .o
-            .backward(&tape.attended, tape.o_xa.as_ref(), &d_middle, true)?;
-        let (dq, dk, dv) = self.attend_backward(&tape.attention, &d_attended, batch);
-        let (dq, dk) = self.qk_backward(tape, &dq, &dk, batch);
-        let [q_xa, k_xa, v_xa] = &tape.qkv.xa;
-        let parts = [
-            self.q.backward(&tape.normed, q_xa.as_ref(), &dq, want_dx),
-            self.k.backward(&tape.normed, k_xa.as_ref(), &dk, want_dx),
-            self.v.backward(&tape.normed, v_xa.as_ref(), &dv, want_dx),
-        ];
-        let d_normed = parts.into_iter().flatten().reduce(|sum, part| sum + part)?;
-        Some(
-            d_middle
-                + self
-                    .input_norm
-                    .backward(&tape.x, &tape.input_reciprocal, &d_normed),
-        )
+            .backward(&attention.attended, attention.o_xa.as_ref(), &dx, true)?;
+        let d_qkv = self.attend_backward(&attention.tapes, &attention.qkv, &d_attended, batch);
+        let d_normed = self
+            .qkv
+            .backward(&attention.normed, attention.qkv.xa.as_ref(), &d_qkv, want_dx)?;
+        Some(dx.g_add_(&self.input_norm.backward(&tape.x, &attention.reciprocal, d_normed)))
     }
 
+    /// d_attended `[tokens, heads × head_dim]` → the gradient of the projections' common output `[tokens, Σ out]`.
     fn attend_backward(
         &self,
         tapes: &[AttentionTape],
+        saved: &QkvSaved,
         d_attended: &Tensor,
         batch: &Packed,
-    ) -> (Tensor, Tensor, Tensor) {
-        let mut parts: [Vec<Tensor>; 3] = Default::default();
+    ) -> Tensor {
+        let tokens = d_attended.size()[0];
+        let d_qkv = d_attended.new_empty(
+            [tokens, self.qkv.widths.iter().sum()],
+            (d_attended.kind(), d_attended.device()),
+        );
+        let heads = |projection, count| self.qkv.part(&d_qkv, projection).view([-1, count, self.head_dim]);
+        let parts = [
+            heads(0, self.heads),
+            heads(1, self.kv_heads),
+            heads(2, self.kv_heads),
+        ];
+        let d_attended = d_attended.view([-1, self.heads, self.head_dim]);
         for (group, tape) in batch.groups.iter().zip(tapes) {
-            let d_output = group.rows_of(&d_attended.view([-1, self.heads, self.head_dim]));
-            // run_backward seeds with ones, so the vector–Jacobian product is the gradient of Σ output·d_output.
-            let product = tch::with_grad(|| &tape.output * &d_output);
-            let gradients = Tensor::run_backward(&[product], &[&tape.q, &tape.k, &tape.v], false, false);
-            for (part, gradient) in parts.iter_mut().zip(gradients) {
-                part.push(
-                    gradient
-                        .transpose(1, 2)
-                        .reshape([group.tokens(), -1, self.head_dim]),
-                );
+            let gradients = tape.backward(&group.rows_of(&d_attended));
+            for (part, gradient) in parts.iter().zip(gradients) {
+                group.rows_of(part).copy_(&gradient);
             }
         }
-        let [dq, dk, dv] = parts.map(|mut part| {
-            if part.len() == 1 {
-                part.remove(0)
-            } else {
-                Tensor::cat(&part, 0)
-            }
-        });
-        (dq, dk, dv.flatten(1, 2))
+        let [mut dq, mut dk, _] = parts;
+        let back = -&batch.sin;
+        rotate_(&dq, &batch.cos, &back);
+        rotate_(&dk, &batch.cos, &back);
+        if let (Some((q_norm, k_norm)), Some([(q, q_reciprocal), (k, k_reciprocal)])) =
+            (&self.qk_norm, &saved.before_norm)
+        {
+            dq.copy_(&q_norm.backward(q, q_reciprocal, dq.copy()));
+            dk.copy_(&k_norm.backward(k, k_reciprocal, dk.copy()));
+        }
+        d_qkv
+    }
+}
+
+impl AttentionTape {
+    /// The processor's kernel, called by name together with its backward pass: no graph, and keys and values of grouped
+    /// heads are not repeated.
+    fn on_processor(q: Tensor, k: Tensor, v: Tensor) -> Self {
+        let (output, logsumexp) = Tensor::internal_scaled_dot_product_flash_attention_for_cpu(
+            &q,
+            &k,
+            &v,
+            0.0,
+            true,
+            None::<&Tensor>,
+            None,
+        );
+        Self {
+            q,
+            k,
+            v,
+            output,
+            logsumexp: Some(logsumexp),
+        }
     }
 
-    fn qk_backward(&self, tape: &Tape, dq: &Tensor, dk: &Tensor, batch: &Packed) -> (Tensor, Tensor) {
-        let back = -&batch.sin;
-        let mut dq = rotate(dq, &batch.cos, &back);
-        let mut dk = rotate(dk, &batch.cos, &back);
-        if let (Some((q_norm, k_norm)), Some([(q, q_reciprocal), (k, k_reciprocal)])) =
-            (&self.qk_norm, &tape.qkv.before_norm)
-        {
-            dq = q_norm.backward(q, q_reciprocal, &dq);
-            dk = k_norm.backward(k, k_reciprocal, &dk);
+    fn with_autograd(q: &Tensor, k: &Tensor, v: &Tensor) -> Self {
+        let [q, k, v] = [q, k, v].map(|x| x.detach().set_requires_grad(true));
+        let output = tch::with_grad(|| causal_attention(&q, &k, &v));
+        Self {
+            q,
+            k,
+            v,
+            output,
+            logsumexp: None,
         }
-        (dq.flatten(1, 2), dk.flatten(1, 2))
+    }
+
+    /// Gradients of q, k and v, shaped as they are.
+    fn backward(&self, d_output: &Tensor) -> [Tensor; 3] {
+        if let Some(logsumexp) = &self.logsumexp {
+            let (dq, dk, dv) = Tensor::internal_scaled_dot_product_flash_attention_for_cpu_backward(
+                d_output,
+                &self.q,
+                &self.k,
+                &self.v,
+                &self.output,
+                logsumexp,
+                0.0,
+                true,
+                None::<&Tensor>,
+                None,
+            );
+            return [dq, dk, dv];
+        }
+        // run_backward seeds with ones, so the vector–Jacobian product is the gradient of Σ output·d_output.
+        let product = tch::with_grad(|| &self.output * d_output);
+        let mut gradients =
+            Tensor::run_backward(&[product], &[&self.q, &self.k, &self.v], false, false).into_iter();
+        [(); 3].map(|()| gradients.next().unwrap_or_default())
     }
 }
 
@@ -365,6 +506,7 @@ fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
 #[cfg(all(test, not(feature = "no-libtorch")))]
 mod tests {
     use super::*;
+    use crate::adapter::LoraB;
     use crate::batch::frequencies;
     use tch::Device;
     use tunesmith_data::Row;
@@ -377,18 +519,30 @@ mod tests {
         Tensor::randn(size, (Kind::Float, Device::Cpu)) * 0.5
     }
 
-    fn linear(inputs: i64, outputs: i64, biased: bool) -> Linear {
-        let zeros = |size: [i64; 2]| Tensor::zeros(size, (Kind::Float, Device::Cpu));
-        Linear {
-            weight: random(&[outputs, inputs]),
-            bias: biased.then(|| random(&[outputs])),
-            lora: Some(LoraPair {
-                a: random(&[RANK, inputs]),
-                b: random(&[outputs, RANK]),
-                gradients: Some((zeros([RANK, inputs]), zeros([outputs, RANK]))),
-                scale: 1.5,
-            }),
-        }
+    fn projections(inputs: i64, widths: &[i64], biased: bool) -> Projections {
+        let zeros = |size: [i64; 2]| Some(Tensor::zeros(size, (Kind::Float, Device::Cpu)));
+        let outputs: i64 = widths.iter().sum();
+        let ranks = RANK * widths.len() as i64;
+        let mut made = Projections::new(
+            random(&[outputs, inputs]),
+            biased.then(|| random(&[outputs])),
+            widths,
+        );
+        made.lora = Some(LoraGroup {
+            a: random(&[ranks, inputs]),
+            grad_a: zeros([ranks, inputs]),
+            adapters: widths
+                .iter()
+                .enumerate()
+                .map(|(projection, &width)| LoraB {
+                    projection,
+                    b: random(&[width, RANK]),
+                    grad_b: zeros([width, RANK]),
+                })
+                .collect(),
+            scale: 1.5,
+        });
+        made
     }
 
     /// A layer with all that any supported family has: grouped heads, biases, norms over heads.
@@ -402,36 +556,44 @@ mod tests {
             kv_heads: 2,
             head_dim: HEAD_DIM,
             input_norm: norm(HIDDEN),
-            q: linear(HIDDEN, 4 * HEAD_DIM, true),
-            k: linear(HIDDEN, 2 * HEAD_DIM, true),
-            v: linear(HIDDEN, 2 * HEAD_DIM, true),
+            qkv: projections(HIDDEN, &[4 * HEAD_DIM, 2 * HEAD_DIM, 2 * HEAD_DIM], true),
             qk_norm: Some((norm(HEAD_DIM), norm(HEAD_DIM))),
-            o: linear(4 * HEAD_DIM, HIDDEN, false),
+            o: projections(4 * HEAD_DIM, &[HIDDEN], false),
             post_norm: norm(HIDDEN),
-            gate: linear(HIDDEN, 20, false),
-            up: linear(HIDDEN, 20, false),
-            down: linear(20, HIDDEN, false),
+            gate_up: projections(HIDDEN, &[20, 20], false),
+            down: projections(20, &[HIDDEN], false),
         }
     }
 
-    fn linears(layer: &Layer) -> [&Linear; 7] {
-        [
-            &layer.q,
-            &layer.k,
-            &layer.v,
-            &layer.o,
-            &layer.gate,
-            &layer.up,
-            &layer.down,
-        ]
+    fn groups(layer: &Layer) -> [&Projections; 4] {
+        [&layer.qkv, &layer.o, &layer.gate_up, &layer.down]
+    }
+
+    /// Copies of A and B of every projection, in the order q, k, v, o, gate, up, down, that autograd follows.
+    fn leaves(layer: &Layer) -> Vec<(Tensor, Tensor)> {
+        let leaf = |x: &Tensor| x.detach().copy().set_requires_grad(true);
+        groups(layer)
+            .iter()
+            .flat_map(|group| {
+                let lora = group.lora.as_ref().unwrap();
+                lora.adapters.iter().enumerate().map(move |(index, adapter)| {
+                    (
+                        leaf(&lora.a.narrow(0, index as i64 * RANK, RANK)),
+                        leaf(&adapter.b),
+                    )
+                })
+            })
+            .collect()
     }
 
     /// The same layer in textbook form, for autograd: one row at a time, repeated heads, an explicit mask.
     fn reference(layer: &Layer, loras: &[(Tensor, Tensor)], x: &Tensor, batch: &Packed) -> Tensor {
-        let apply = |index: usize, linear: &Linear, x: &Tensor| {
+        // The projection of a group by its place among all seven.
+        let apply = |index: usize, group: &Projections, projection: usize, x: &Tensor| {
             let (a, b) = &loras[index];
-            let scale = linear.lora.as_ref().map_or(0.0, |lora| lora.scale);
-            x.linear(&linear.weight, linear.bias.as_ref()) + x.matmul(&a.tr()).matmul(&b.tr()) * scale
+            let scale = group.lora.as_ref().unwrap().scale;
+            let base = group.part(&x.linear(&group.weight, group.bias.as_ref()), projection);
+            base + x.matmul(&a.tr()).matmul(&b.tr()) * scale
         };
         let norm = |norm: &Norm, x: &Tensor| {
             x / (x.square().mean_dim(-1, true, Kind::Float) + norm.eps).sqrt() * &norm.weight
@@ -439,17 +601,10 @@ mod tests {
         let normed = norm(&layer.input_norm, x);
         let heads = |x: Tensor, count: i64| x.view([-1, count, HEAD_DIM]);
         let (q_norm, k_norm) = layer.qk_norm.as_ref().unwrap();
-        let q = rotate(
-            &norm(q_norm, &heads(apply(0, &layer.q, &normed), 4)),
-            &batch.cos,
-            &batch.sin,
-        );
-        let k = rotate(
-            &norm(k_norm, &heads(apply(1, &layer.k, &normed), 2)),
-            &batch.cos,
-            &batch.sin,
-        );
-        let v = heads(apply(2, &layer.v, &normed), 2);
+        let q = norm(q_norm, &heads(apply(0, &layer.qkv, 0, &normed), 4));
+        let k = norm(k_norm, &heads(apply(1, &layer.qkv, 1, &normed), 2));
+        let (q, k) = (rotated(&q, batch), rotated(&k, batch));
+        let v = heads(apply(2, &layer.qkv, 2, &normed), 2);
         let rows: Vec<Tensor> = batch
             .groups
             .iter()
@@ -471,16 +626,26 @@ mod tests {
                     .reshape([length, 4 * HEAD_DIM])
             })
             .collect();
-        let middle = x + apply(3, &layer.o, &Tensor::cat(&rows, 0));
+        let middle = x + apply(3, &layer.o, 0, &Tensor::cat(&rows, 0));
         let normed = norm(&layer.post_norm, &middle);
-        let activated = apply(4, &layer.gate, &normed).silu() * apply(5, &layer.up, &normed);
-        middle + apply(6, &layer.down, &activated)
+        let activated = apply(4, &layer.gate_up, 0, &normed).silu() * apply(5, &layer.gate_up, 1, &normed);
+        middle + apply(6, &layer.down, 0, &activated)
     }
 
-    #[test]
-    fn output_and_every_gradient_equal_autograd() {
-        tch::manual_seed(7);
-        let layer = layer();
+    /// Rotary embedding in textbook form.
+    fn rotated(x: &Tensor, batch: &Packed) -> Tensor {
+        let halves = x.chunk(2, -1);
+        let (first, second) = (&halves[0], &halves[1]);
+        Tensor::cat(
+            &[
+                first * &batch.cos - second * &batch.sin,
+                second * &batch.cos + first * &batch.sin,
+            ],
+            -1,
+        )
+    }
+
+    fn batch() -> Packed {
         let rows: Vec<Row> = [5, 3, 5, 1]
             .map(|length| Row {
                 input_ids: (0..length).collect(),
@@ -488,44 +653,61 @@ mod tests {
             })
             .into();
         let inverse = frequencies(&[1.0, 0.3, 0.1], Device::Cpu);
-        let batch = Packed::new(&rows.iter().collect::<Vec<_>>(), &inverse, Kind::Float);
-        let x = random(&[14, HIDDEN]);
-        let dy = random(&[14, HIDDEN]);
+        Packed::new(&rows.iter().collect::<Vec<_>>(), &inverse, Kind::Float)
+    }
 
-        let leaf = |x: &Tensor| x.detach().set_requires_grad(true);
-        let x_leaf = leaf(&x);
-        let loras: Vec<(Tensor, Tensor)> = linears(&layer)
-            .map(|linear| {
-                linear
-                    .lora
-                    .as_ref()
-                    .map(|lora| (leaf(&lora.a), leaf(&lora.b)))
-                    .unwrap()
-            })
-            .into();
-        let expected_y = reference(&layer, &loras, &x_leaf, &batch);
-        let mut wanted = vec![&x_leaf];
-        wanted.extend(loras.iter().flat_map(|(a, b)| [a, b]));
-        let expected = Tensor::run_backward(&[(&expected_y * &dy).sum(Kind::Float)], &wanted, false, false);
+    fn assert_close(got: &Tensor, expected: &Tensor) {
+        let error = (got - expected).abs().max().double_value(&[]) / expected.abs().max().double_value(&[]);
+        assert!(error < 2e-5, "{error}");
+    }
 
-        let (y, dx) = tch::no_grad(|| {
-            let (y, tape) = layer.forward(&x, &batch);
-            let dx = layer.backward(&tape, &dy, &batch, true).unwrap();
-            (y, dx)
-        });
-        let mut got = vec![dx];
-        for linear in linears(&layer) {
-            let (a, b) = linear.lora.as_ref().unwrap().gradients.as_ref().unwrap();
-            got.extend([a.shallow_clone(), b.shallow_clone()]);
+    #[test]
+    fn output_and_every_gradient_equal_autograd() {
+        for recompute in [Recompute::None, Recompute::Mlp, Recompute::Layer] {
+            tch::manual_seed(7);
+            let (layer, batch) = (layer(), batch());
+            let (x, dy) = (random(&[14, HIDDEN]), random(&[14, HIDDEN]));
+
+            let x_leaf = x.detach().copy().set_requires_grad(true);
+            let loras = leaves(&layer);
+            let expected_y = reference(&layer, &loras, &x_leaf, &batch);
+            let mut wanted = vec![&x_leaf];
+            wanted.extend(loras.iter().flat_map(|(a, b)| [a, b]));
+            let expected =
+                Tensor::run_backward(&[(&expected_y * &dy).sum(Kind::Float)], &wanted, false, false);
+
+            let (y, dx) = tch::no_grad(|| {
+                let (y, tape) = layer.forward(&x, &batch, recompute);
+                let dx = layer.backward(tape, dy.copy(), &batch, true).unwrap();
+                (y, dx)
+            });
+            let mut got = vec![dx];
+            for group in groups(&layer) {
+                let lora = group.lora.as_ref().unwrap();
+                for (index, adapter) in lora.adapters.iter().enumerate() {
+                    let grad_a = lora.grad_a.as_ref().unwrap();
+                    got.push(grad_a.narrow(0, index as i64 * RANK, RANK));
+                    got.push(adapter.grad_b.as_ref().unwrap().shallow_clone());
+                }
+            }
+            assert_close(&y, &expected_y);
+            assert_eq!(got.len(), expected.len());
+            for (got, expected) in got.iter().zip(&expected) {
+                assert_close(got, expected);
+            }
         }
-        let close = |got: &Tensor, expected: &Tensor| {
-            let error =
-                (got - expected).abs().max().double_value(&[]) / expected.abs().max().double_value(&[]);
-            assert!(error < 2e-5, "{error}");
-        };
-        close(&y, &expected_y);
-        for (got, expected) in got.iter().zip(&expected) {
-            close(got, expected);
+    }
+
+    #[test]
+    fn attention_called_by_name_equals_attention_with_a_graph() {
+        tch::manual_seed(8);
+        let shaped = |heads| random(&[2, heads, 5, HEAD_DIM]);
+        let (q, k, v, d_output) = (shaped(4), shaped(2), shaped(2), shaped(4));
+        let graph = AttentionTape::with_autograd(&q, &k, &v);
+        let named = tch::no_grad(|| AttentionTape::on_processor(q, k, v));
+        assert_close(&named.output, &graph.output);
+        for (named, graph) in named.backward(&d_output).iter().zip(graph.backward(&d_output)) {
+            assert_close(named, &graph);
         }
     }
 }

@@ -19,16 +19,18 @@ pub(crate) fn cross_entropy(hidden: &Tensor, head: &Tensor, targets: &Tensor, sc
         let length = CHUNK.min(count - start);
         let rows = hidden.narrow(0, start, length);
         let target = targets.narrow(0, start, length).unsqueeze(1);
-        let mut logits = rows.matmul(&head.tr()).to_kind(Kind::Float);
-        let log_total = logits.logsumexp(1i64, true);
-        let chosen = logits.gather(1, &target, false);
-        sum += (&log_total - chosen).sum(Kind::Double).double_value(&[]);
-        // p − onehot(target), in place.
-        let mut p = logits.subtract_(&log_total).exp_();
+        let logits = rows.matmul(&head.tr());
+        let mut log_p = logits.log_softmax(-1, Kind::Float);
+        drop(logits);
+        sum -= log_p
+            .gather(1, &target, false)
+            .sum(Kind::Double)
+            .double_value(&[]);
+        // p − onehot(target), in place. Scaled after the product, where there is less to scale and nothing small is lost.
+        let mut p = log_p.exp_();
         let minus_one = Tensor::full_like(&target, -1.0).to_kind(Kind::Float);
         let _ = p.scatter_add_(1, &target, &minus_one);
-        let p = (p * scale).to_kind(hidden.kind());
-        gradients.push(p.matmul(head));
+        gradients.push(p.to_kind(hidden.kind()).matmul(head).g_mul_scalar_(scale));
     }
     let gradient = if gradients.is_empty() {
         hidden.zeros_like()

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use tch::{Device, Kind, Tensor};
 use tunesmith_models::{Model, ModelConfig};
-use tunesmith_protocol::DType;
+use tunesmith_protocol::{DType, Recompute};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, DOWN, GATE_UP, O, QKV, module_path, module_shape};
 use crate::batch::{Packed, frequencies};
 use crate::error::JobError;
-use crate::layer::{Layer, Linear, Norm, Tape};
+use crate::layer::{Layer, Norm, Projections};
 use crate::loss;
 use crate::out::progress;
 
@@ -38,14 +38,6 @@ pub(crate) struct Decoder {
     pub(crate) head: Tensor,
 }
 
-/// What to keep of a forward pass for the backward pass.
-enum Kept {
-    /// All that the layer needs.
-    Tape(Box<Tape>),
-    /// The layer's input; the rest is computed again.
-    Input(Tensor),
-}
-
 impl Decoder {
     /// Reads all weights, one tensor at a time, with progress.
     pub(crate) fn load(model: &Model, device: Device, dtype: DType) -> Result<Self, JobError> {
@@ -55,45 +47,56 @@ impl Decoder {
         let total = config.expected_tensors().len() as u64;
         let mut done = 0;
         let mut last = 0.0;
-        let mut read = |name: &str| -> Result<Tensor, JobError> {
-            let (shape, values) = model.read_f32(name)?;
-            let shape: Vec<i64> = shape.iter().map(|&side| side as i64).collect();
-            done += 1;
-            if done == total || started.elapsed().as_secs_f64() - last > 0.5 {
-                last = started.elapsed().as_secs_f64();
-                progress("load", done, total, "tensors", started);
+        // Tensors of the same number of columns, one above the other; one alone is as it is.
+        let mut read = |names: &[String]| -> Result<Tensor, JobError> {
+            let (mut shape, mut values) = (Vec::new(), Vec::new());
+            for name in names {
+                let (part, mut more) = model.read_f32(name)?;
+                if shape.is_empty() {
+                    (shape, values) = (part, more);
+                } else {
+                    shape[0] += part[0];
+                    values.append(&mut more);
+                }
+                done += 1;
+                if done == total || started.elapsed().as_secs_f64() - last > 0.5 {
+                    last = started.elapsed().as_secs_f64();
+                    progress("load", done, total, "tensors", started);
+                }
             }
+            let shape: Vec<i64> = shape.iter().map(|&side| side as i64).collect();
             Ok(Tensor::f_from_slice(&values)?
                 .f_view(shape.as_slice())?
                 .f_to_kind(kind)?
                 .f_to_device(device)?)
         };
         let eps = config.rms_norm_eps;
-        let embedding = read("model.embed_tokens.weight")?;
+        let embedding = read(&["model.embed_tokens.weight".to_owned()])?;
         let mut layers = Vec::with_capacity(config.layers);
         for index in 0..config.layers {
-            let path = |part: &str| format!("model.layers.{index}.{part}");
-            let mut linear = |part: &str, biased: bool| -> Result<Linear, JobError> {
-                Ok(Linear {
-                    weight: read(&path(&format!("{part}.weight")))?,
-                    bias: if biased {
-                        Some(read(&path(&format!("{part}.bias")))?)
-                    } else {
-                        None
-                    },
-                    lora: None,
-                })
+            let mut projections = |modules: &[&str], biased: bool| -> Result<Projections, JobError> {
+                let names = |kind: &str| -> Vec<String> {
+                    modules
+                        .iter()
+                        .map(|module| format!("{}.{kind}", module_path(index, module)))
+                        .collect()
+                };
+                let widths: Vec<i64> = modules
+                    .iter()
+                    .filter_map(|module| module_shape(&config, module))
+                    .map(|(_, outputs)| outputs)
+                    .collect();
+                let weight = read(&names("weight"))?;
+                let bias = if biased { Some(read(&names("bias"))?) } else { None };
+                Ok(Projections::new(weight, bias, &widths))
             };
-            let q = linear("self_attn.q_proj", config.qkv_bias)?;
-            let k = linear("self_attn.k_proj", config.qkv_bias)?;
-            let v = linear("self_attn.v_proj", config.qkv_bias)?;
-            let o = linear("self_attn.o_proj", config.output_bias)?;
-            let gate = linear("mlp.gate_proj", false)?;
-            let up = linear("mlp.up_proj", false)?;
-            let down = linear("mlp.down_proj", false)?;
+            let qkv = projections(&QKV, config.qkv_bias)?;
+            let o = projections(&O, config.output_bias)?;
+            let gate_up = projections(&GATE_UP, false)?;
+            let down = projections(&DOWN, false)?;
             let mut norm = |part: &str| -> Result<Norm, JobError> {
                 Ok(Norm {
-                    weight: read(&path(part))?,
+                    weight: read(&[format!("model.layers.{index}.{part}.weight")])?,
                     eps,
                 })
             };
@@ -101,30 +104,27 @@ impl Decoder {
                 heads: config.heads as i64,
                 kv_heads: config.kv_heads as i64,
                 head_dim: config.head_dim as i64,
-                input_norm: norm("input_layernorm.weight")?,
-                q,
-                k,
-                v,
+                input_norm: norm("input_layernorm")?,
+                qkv,
                 qk_norm: if config.qk_norm {
-                    Some((norm("self_attn.q_norm.weight")?, norm("self_attn.k_norm.weight")?))
+                    Some((norm("self_attn.q_norm")?, norm("self_attn.k_norm")?))
                 } else {
                     None
                 },
                 o,
-                post_norm: norm("post_attention_layernorm.weight")?,
-                gate,
-                up,
+                post_norm: norm("post_attention_layernorm")?,
+                gate_up,
                 down,
             });
         }
         let final_norm = Norm {
-            weight: read("model.norm.weight")?,
+            weight: read(&["model.norm.weight".to_owned()])?,
             eps,
         };
         let head = if config.tied_embeddings {
             embedding.shallow_clone()
         } else {
-            read("lm_head.weight")?
+            read(&["lm_head.weight".to_owned()])?
         };
         let inverse_frequencies = frequencies(&config.inverse_frequencies(), device);
         Ok(Self {
@@ -149,13 +149,10 @@ impl Decoder {
     /// Hangs an adapter's views into the projections.
     pub(crate) fn attach(&mut self, adapter: &Adapter) {
         for (index, layer) in self.layers.iter_mut().enumerate() {
-            layer.q.lora = adapter.pair(index, "q_proj");
-            layer.k.lora = adapter.pair(index, "k_proj");
-            layer.v.lora = adapter.pair(index, "v_proj");
-            layer.o.lora = adapter.pair(index, "o_proj");
-            layer.gate.lora = adapter.pair(index, "gate_proj");
-            layer.up.lora = adapter.pair(index, "up_proj");
-            layer.down.lora = adapter.pair(index, "down_proj");
+            layer.qkv.lora = adapter.group(index, &QKV);
+            layer.o.lora = adapter.group(index, &O);
+            layer.gate_up.lora = adapter.group(index, &GATE_UP);
+            layer.down.lora = adapter.group(index, &DOWN);
         }
     }
 
@@ -167,7 +164,7 @@ impl Decoder {
     /// Hidden states after the last layer, before the final norm, for rows that are only looked at.
     pub(crate) fn hidden(&self, batch: &Packed) -> Tensor {
         self.layers.iter().fold(self.embed(&batch.input_ids), |x, layer| {
-            layer.forward(&x, batch).0
+            layer.forward(&x, batch, Recompute::Layer).0
         })
     }
 
@@ -175,33 +172,25 @@ impl Decoder {
     ///
     /// The loss of each target is weighted by `scale`, one over the supervised tokens of the whole optimizer step,
     /// so that accumulated passes add up to one big batch (T4).
-    pub(crate) fn train_pass(&self, batch: &Packed, scale: f64, recompute: bool) -> f64 {
-        let mut kept = Vec::with_capacity(self.layers.len());
+    pub(crate) fn train_pass(&self, batch: &Packed, scale: f64, recompute: Recompute) -> f64 {
+        let mut tapes = Vec::with_capacity(self.layers.len());
         let mut x = self.embed(&batch.input_ids);
         for layer in &self.layers {
-            let (y, tape) = layer.forward(&x, batch);
-            kept.push(if recompute {
-                Kept::Input(x)
-            } else {
-                Kept::Tape(Box::new(tape))
-            });
+            let (y, tape) = layer.forward(&x, batch, recompute);
+            tapes.push(tape);
             x = y;
         }
         let predicting = x.index_select(0, &batch.predicting);
         let (normed, reciprocal) = self.final_norm.forward(&predicting);
         let (loss_sum, d_normed) = loss::cross_entropy(&normed, &self.head, &batch.targets, scale);
-        let d_predicting = self.final_norm.backward(&predicting, &reciprocal, &d_normed);
+        let d_predicting = self.final_norm.backward(&predicting, &reciprocal, d_normed);
         let mut dx = Tensor::zeros_like(&x);
         let _ = dx.index_copy_(0, &batch.predicting, &d_predicting);
         drop(x);
         for (index, layer) in self.layers.iter().enumerate().rev() {
-            let Some(saved) = kept.pop() else { break };
-            let tape = match saved {
-                Kept::Tape(tape) => *tape,
-                Kept::Input(input) => layer.forward(&input, batch).1,
-            };
+            let Some(tape) = tapes.pop() else { break };
             // Nothing below the first layer is trained, so nothing wants its input's gradient.
-            match layer.backward(&tape, &dx, batch, index > 0) {
+            match layer.backward(tape, dx, batch, index > 0) {
                 Some(next) => dx = next,
                 None => break,
             }

@@ -55,19 +55,21 @@ impl AdamW {
     pub(crate) fn step(&mut self, weights: &mut Tensor, gradients: &Tensor, lr: f64, settings: &Optimizer) {
         let (beta1, beta2) = (settings.beta1, settings.beta2);
         self.steps += 1;
-        let _ = self
-            .first
-            .g_mul_scalar_(beta1)
-            .g_add_(&(gradients * (1.0 - beta1)));
+        let _ = self.first.lerp_(gradients, 1.0 - beta1);
         let _ = self
             .second
             .g_mul_scalar_(beta2)
-            .g_add_(&(gradients.square() * (1.0 - beta2)));
+            .g_add_(&gradients.square().g_mul_scalar_(1.0 - beta2));
         let correction1 = 1.0 - beta1.powi(self.steps);
         let correction2 = 1.0 - beta2.powi(self.steps);
-        let _ = weights.g_mul_scalar_(1.0 - lr * settings.weight_decay);
-        let denominator = self.second.sqrt() / correction2.sqrt() + settings.eps;
-        let _ = weights.g_sub_(&(&self.first / denominator * (lr / correction1)));
+        let denominator = self
+            .second
+            .sqrt()
+            .g_div_scalar_(correction2.sqrt())
+            .g_add_scalar_(settings.eps);
+        let _ = weights
+            .g_mul_scalar_(1.0 - lr * settings.weight_decay)
+            .addcdiv_(&(&self.first * (-lr / correction1)), &denominator);
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tch::Device;
 use tunesmith_data::{Row, Rows, epoch_order};
 use tunesmith_protocol::{
-    Check, Checkpoint, Event, Job, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob, TrainStats,
+    Check, Checkpoint, Event, Job, Level, Outcome, RowOrder, Step, StopHow, TrainJob, TrainStats,
 };
 
 use crate::adapter::{Adapter, AdapterBase};
@@ -123,7 +123,6 @@ pub(crate) fn train(
         .model
         .file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let recompute = job.recompute == Recompute::Layer;
     let first = state.step;
     let mut stats = TrainStats {
         steps: first,
@@ -158,7 +157,7 @@ pub(crate) fn train(
         let mut squared_lengths = 0;
         for rows in &micro_batches {
             let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
-            loss_sum += decoder.train_pass(&batch, scale, recompute);
+            loss_sum += decoder.train_pass(&batch, scale, job.recompute);
             state.real_tokens += batch.tokens;
             state.supervised_tokens += batch.supervised;
             state.rows_taken += rows.len() as u64;

@@ -19,7 +19,7 @@ mod summary;
 mod units;
 
 pub use error::MeasureError;
-pub use flops::{FlopCount, StepWork, step_flops};
+pub use flops::{FlopCount, Recomputed, StepWork, step_flops};
 pub use mfu::{MfuPair, MfuReport, Peaks, PracticalPeak, practical_peak};
 pub use shape::{LoraShape, ModelShape, Projection};
 pub use summary::{

@@ -123,7 +123,7 @@ impl Projection {
     }
 
     /// Width of input and output in a model.
-    fn widths(self, shape: &ModelShape) -> (u64, u64) {
+    pub(crate) fn widths(self, shape: &ModelShape) -> (u64, u64) {
         let (h, i) = (shape.hidden, shape.intermediate);
         match self {
             Self::QProj => (h, shape.query_width()),
@@ -174,6 +174,19 @@ impl LoraShape {
             rank,
             target_modules: modules,
         })
+    }
+
+    /// The part of this adapter that lies on some projections.
+    pub(crate) fn only(&self, projections: &[Projection]) -> Self {
+        Self {
+            rank: self.rank,
+            target_modules: self
+                .target_modules
+                .iter()
+                .copied()
+                .filter(|module| projections.contains(module))
+                .collect(),
+        }
     }
 
     /// Trainable parameters: P_lora = L·r·Σ(in + out) over the modules (numbers 3.2).

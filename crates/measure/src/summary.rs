@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use tunesmith_protocol::{Recompute, Step};
 
 use crate::{
-    FlopCount, Gib, LoraShape, Mfu, MfuReport, ModelShape, Peaks, StepWork, Tflops, stats, step_flops,
+    FlopCount, Gib, LoraShape, Mfu, MfuReport, ModelShape, Peaks, Recomputed, StepWork, Tflops, stats,
+    step_flops,
 };
 
 /// What the steps alone do not say.
@@ -369,7 +370,7 @@ fn work_of(step: &Step, added: Added, recompute: Recompute) -> StepWork {
         padded_tokens: added.padded,
         supervised_rows: added.supervised,
         squared_lengths: step.squared_lengths,
-        recompute,
+        recomputed: Recomputed::by_engine(recompute),
     }
 }
 

@@ -196,7 +196,7 @@ pub struct TrainStats {
     pub trainable_parameters: u64,
     /// Most memory that the device's allocator held after loading, in bytes, where the engine can tell.
     pub peak_bytes: Option<u64>,
-    /// Most memory that the process held, in bytes, where the system can tell.
+    /// Most memory that the process held after loading, in bytes, where the system can tell.
     pub peak_process_bytes: Option<u64>,
     /// Adapter folder, relative to the run's folder.
     pub adapter: Option<PathBuf>,

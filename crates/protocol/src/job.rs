@@ -218,6 +218,8 @@ pub struct Batch {
 pub enum Recompute {
     /// Nothing: fastest, most memory.
     None,
+    /// The wide part of each layer's MLP from the layer's middle: two of seven products again.
+    Mlp,
     /// Each layer from its input: least memory.
     Layer,
 }
