@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,11 @@ class Engine:
     threads: int = 2
     time_limit_secs: float = 1800.0
     arguments: tuple[str, ...] = ()
+    device: str = "cpu"
+    variables: dict[str, str] = field(default_factory=dict)
+    """Further environment variables."""
+    before_start: Callable[[], None] | None = None
+    """Called in the new process before the program."""
 
     def loader_path(self) -> str:
         """Folders with the libraries of torch and of the GPU runtime that lies beside it."""
@@ -55,12 +61,12 @@ class Engine:
         longer than the limit.
         """
         run_dir.mkdir(parents=True, exist_ok=True)
-        job = {"type": "job", "run_dir": str(run_dir), "device": "cpu", "threads": self.threads, "kind": kind, **work}
-        environment = {**os.environ, "LD_LIBRARY_PATH": self.loader_path()}
+        job = {"type": "job", "run_dir": str(run_dir), "device": self.device, "threads": self.threads, "kind": kind, **work}
+        environment = {**os.environ, "LD_LIBRARY_PATH": self.loader_path(), "TUNESMITH_TORCH": str(self.torch_site), **self.variables}
         run, last_lines, errors, status = EngineRun(), deque(maxlen=LAST_LINES), [], None
         with (run_dir / "engine-stderr.log").open("w") as stderr, (run_dir / "events.jsonl").open("w") as record:
             process = subprocess.Popen(
-                [str(self.program), *self.arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment, encoding="utf-8"
+                [str(self.program), *self.arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment, preexec_fn=self.before_start, encoding="utf-8"
             )
             timer = threading.Timer(self.time_limit_secs, process.kill)
             timer.start()

@@ -11,6 +11,7 @@ mod workspace;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -50,6 +51,10 @@ enum Task {
     /// Measure speed and memory against another engine on the same model and rows, in alternating pairs
     #[command(subcommand)]
     Bench(Bench),
+    /// Check a device: loading, values, ten steps as on the processor, out of memory, a first look at speed
+    ///
+    /// For any machine with torch 2.11.0; on one without a GPU it checks the processor with small sizes. At most 8 minutes.
+    DeviceCheck(DeviceCheck),
     /// Measure the gain of the quickstart's recipe on the seeds 3407, 42 and 1234, all 300 questions each
     ///
     /// Writes docs/measured/three-seed-gain.json and .md. Takes about half an hour on two cores.
@@ -109,6 +114,19 @@ enum Bench {
 }
 
 #[derive(Args)]
+struct DeviceCheck {
+    #[command(flatten)]
+    options: Reference,
+    /// The folder that holds the `torch` package to check, with transformers and peft beside it; by default the
+    /// reference environment's
+    #[arg(long, value_name = "DIR")]
+    torch: Option<PathBuf>,
+    /// The Python that torch belongs to
+    #[arg(long, value_name = "PYTHON", default_value = "python3")]
+    python: PathBuf,
+}
+
+#[derive(Args)]
 struct Gain {
     #[command(flatten)]
     consent: Consent,
@@ -151,6 +169,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Quickstart(quickstart) => run_quickstart(&quickstart),
         Task::Parity(options) => compare(&options, "parity", "parity.py"),
         Task::Bench(Bench::Hf(options)) => compare(&options, "bench", "bench_hf.py"),
+        Task::DeviceCheck(check) => check_device(&check),
         Task::Gain(gain) => gain::run(gain.consent.yes, gain.json),
     }
 }
@@ -214,22 +233,11 @@ fn compare(options: &Reference, name: &str, script: &str) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + 3);
     let prepared = Prepared::new(options.consent.yes, &mut stages)?;
     let workspace = Workspace::find()?;
-    let scripts = workspace.root.join("xtask/python");
-    let requirements = scripts.join("requirements.txt");
-    let python = prepared.install(&mut stages, "reference environment", |setup, uv, report| {
-        setup.ensure_reference(uv, &requirements, report)
-    })?;
+    let python = reference_python(&prepared, &workspace, &mut stages)?;
     workspace.build(&prepared, &mut stages)?;
 
-    let mut command = std::process::Command::new(python);
-    prepared.engine_env.apply(&mut command);
+    let mut command = workspace.script(&prepared, &python, script);
     command
-        .current_dir(&workspace.root)
-        .env("CARGO_TARGET_DIR", &workspace.target)
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .arg(scripts.join(script))
-        .arg("--engine")
-        .arg(workspace.engine())
         .arg("--torch")
         .arg(&prepared.engine_env.site)
         .arg("--tunesmith")
@@ -239,6 +247,40 @@ fn compare(options: &Reference, name: &str, script: &str) -> Result<u8> {
         .args(options.json.then_some("--json"))
         .args(&options.extra);
     stages.begin(name, "the engine against transformers and PEFT");
+    let ended = prepared.run(&command, Output::Shown)?;
+    Ok(process::exit_code(ended.status))
+}
+
+fn reference_python(prepared: &Prepared, workspace: &Workspace, stages: &mut Stages) -> Result<PathBuf> {
+    let requirements = workspace.root.join("xtask/python/requirements.txt");
+    prepared.install(stages, "reference environment", |setup, uv, report| {
+        setup.ensure_reference(uv, &requirements, report)
+    })
+}
+
+/// The engine is built against the usual runtime and runs on the torch to check: both are 2.11.0.
+fn check_device(check: &DeviceCheck) -> Result<u8> {
+    let mut stages = Stages::new(Prepared::STAGES + 3);
+    let prepared = Prepared::new(check.options.consent.yes, &mut stages)?;
+    let workspace = Workspace::find()?;
+    let mut command = if let Some(torch) = &check.torch {
+        let torch = std::path::absolute(torch)?;
+        let env = tunesmith_setup::engine_env(&torch)?;
+        let mut command = workspace.script(&prepared, &check.python, "device_check.py");
+        env.apply(&mut command);
+        command.env("PYTHONPATH", &torch).arg("--torch").arg(&torch);
+        command
+    } else {
+        let python = reference_python(&prepared, &workspace, &mut stages)?;
+        let mut command = workspace.script(&prepared, &python, "device_check.py");
+        command.arg("--torch").arg(&prepared.engine_env.site);
+        command
+    };
+    workspace.build(&prepared, &mut stages)?;
+    command
+        .args(check.options.json.then_some("--json"))
+        .args(&check.options.extra);
+    stages.begin("device check", "at most eight minutes");
     let ended = prepared.run(&command, Output::Shown)?;
     Ok(process::exit_code(ended.status))
 }

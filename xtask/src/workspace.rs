@@ -88,6 +88,20 @@ impl Workspace {
         command
     }
 
+    /// A script of `xtask/python` that starts the engine; further arguments are the caller's.
+    pub(crate) fn script(&self, prepared: &Prepared, python: &Path, script: &str) -> Command {
+        let mut command = Command::new(python);
+        prepared.engine_env.apply(&mut command);
+        command
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .arg(self.root.join("xtask/python").join(script))
+            .arg("--engine")
+            .arg(self.engine());
+        command
+    }
+
     /// The stage that builds the engine and the command line program.
     pub(crate) fn build(&self, prepared: &Prepared, stages: &mut Stages) -> Result<()> {
         let note = if self.engine().exists() {

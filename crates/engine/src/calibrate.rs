@@ -10,6 +10,7 @@ use tunesmith_protocol::{
 use crate::error::JobError;
 use crate::model::kind_of;
 use crate::out::{Stop, progress};
+use crate::values;
 
 /// Rows of a product that are compared with float64.
 const CHECKED_ROWS: i64 = 8;
@@ -37,7 +38,7 @@ pub(crate) fn calibrate(
     let started = Instant::now();
     let end = started + Duration::from_secs_f64(job.budget_secs.clamp(1.0, 3600.0));
     let plans = plans(job, device);
-    let total = plans.len() as u64 + 1;
+    let total = plans.len() as u64 + 2;
     let mut gemm = Vec::new();
     let mut time_boxed = false;
     for (done, plan) in plans.iter().enumerate() {
@@ -56,15 +57,29 @@ pub(crate) fn calibrate(
         .iter()
         .zip(&plans)
         .any(|(got, plan)| got.iterations < plan.iterations);
+    let kernels = values::check_kernels(kernel_formats(job, device), device);
+    progress("calibrate", total - 1, total, "measurements", started);
     let copy = measure_copy(device);
     progress("calibrate", total, total, "measurements", started);
     Ok(Outcome::Calibrate(Calibration {
         device: device_name.to_owned(),
         threads: tch::get_num_threads() as usize,
         gemm,
+        kernels,
         copy,
         time_boxed,
     }))
+}
+
+/// The formats that training may use on a device: a processor trains in f32 unless it multiplies bf16 itself.
+fn kernel_formats(job: &CalibrateJob, device: Device) -> &'static [DType] {
+    if device != Device::Cpu {
+        &[DType::F32, DType::Bf16, DType::F16]
+    } else if job.bf16_in_hardware {
+        &[DType::F32, DType::Bf16]
+    } else {
+        &[DType::F32]
+    }
 }
 
 fn plans(job: &CalibrateJob, device: Device) -> Vec<Plan> {
@@ -286,6 +301,8 @@ mod tests {
                 .iter()
                 .any(|gemm| gemm.dtype == DType::Bf16 && gemm.emulated)
         );
+        assert_eq!(result.kernels.len(), 6);
+        assert!(result.kernels.iter().all(|check| check.values.passed));
         assert!(result.copy.best_gib_per_sec > 0.0);
     }
 

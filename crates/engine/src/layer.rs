@@ -16,9 +16,9 @@ use crate::batch::{Packed, RowGroup};
 /// Frozen projections of one input, one above the other in one matrix, with their adapters.
 pub(crate) struct Projections {
     /// `[Σ out, in]`.
-    weight: Tensor,
+    pub(crate) weight: Tensor,
     /// `[Σ out]`.
-    bias: Option<Tensor>,
+    pub(crate) bias: Option<Tensor>,
     /// Outputs of each projection.
     widths: Vec<i64>,
     /// The adapters, where at least one of these projections has one.
@@ -37,7 +37,7 @@ impl Projections {
     }
 
     /// The columns of one projection in an output `[tokens, Σ out]` of all.
-    fn part(&self, y: &Tensor, projection: usize) -> Tensor {
+    pub(crate) fn part(&self, y: &Tensor, projection: usize) -> Tensor {
         let start = self.widths[..projection].iter().sum();
         y.narrow(1, start, self.widths[projection])
     }
@@ -183,11 +183,12 @@ struct QkvSaved {
 }
 
 /// Attention over one group of rows, `[rows, heads, length, head_dim]` each.
-struct AttentionTape {
+pub(crate) struct AttentionTape {
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    output: Tensor,
+    /// As q.
+    pub(crate) output: Tensor,
     /// Where the processor's kernel ran, whose backward pass is called by name; else `output` has a small autograd
     /// graph, and torch chooses the kernel that suits the GPU.
     logsumexp: Option<Tensor>,
@@ -310,14 +311,7 @@ impl Layer {
     fn attend(&self, qkv: &Qkv, groups: &[RowGroup]) -> (Tensor, Vec<AttentionTape>) {
         let tapes: Vec<_> = groups
             .iter()
-            .map(|group| {
-                let [q, k, v] = [&qkv.q, &qkv.k, &qkv.v].map(|x| group.rows_of(x));
-                if q.device().is_cuda() {
-                    AttentionTape::with_autograd(&q, &k, &v)
-                } else {
-                    AttentionTape::on_processor(q, k, v)
-                }
-            })
+            .map(|group| AttentionTape::new([&qkv.q, &qkv.k, &qkv.v].map(|x| group.rows_of(x))))
             .collect();
         let outputs = groups
             .iter()
@@ -431,6 +425,15 @@ impl Layer {
 }
 
 impl AttentionTape {
+    /// Causal attention of q `[rows, heads, length, head_dim]` to k and v `[rows, kv_heads, length, head_dim]`.
+    pub(crate) fn new([q, k, v]: [Tensor; 3]) -> Self {
+        if q.device().is_cuda() {
+            Self::with_autograd(&q, &k, &v)
+        } else {
+            Self::on_processor(q, k, v)
+        }
+    }
+
     /// The processor's kernel, called by name together with its backward pass: no graph, and keys and values of grouped
     /// heads are not repeated.
     fn on_processor(q: Tensor, k: Tensor, v: Tensor) -> Self {
@@ -465,7 +468,7 @@ impl AttentionTape {
     }
 
     /// Gradients of q, k and v, shaped as they are.
-    fn backward(&self, d_output: &Tensor) -> [Tensor; 3] {
+    pub(crate) fn backward(&self, d_output: &Tensor) -> [Tensor; 3] {
         if let Some(logsumexp) = &self.logsumexp {
             let (dq, dk, dv) = Tensor::internal_scaled_dot_product_flash_attention_for_cpu_backward(
                 d_output,
@@ -506,155 +509,17 @@ fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
 #[cfg(all(test, not(feature = "no-libtorch")))]
 mod tests {
     use super::*;
-    use crate::adapter::LoraB;
-    use crate::batch::frequencies;
+    use crate::textbook::{self, Size};
     use tch::Device;
-    use tunesmith_data::Row;
 
-    const HIDDEN: i64 = 12;
-    const HEAD_DIM: i64 = 6;
-    const RANK: i64 = 2;
-
-    fn random(size: &[i64]) -> Tensor {
-        Tensor::randn(size, (Kind::Float, Device::Cpu)) * 0.5
-    }
-
-    fn projections(inputs: i64, widths: &[i64], biased: bool) -> Projections {
-        let zeros = |size: [i64; 2]| Some(Tensor::zeros(size, (Kind::Float, Device::Cpu)));
-        let outputs: i64 = widths.iter().sum();
-        let ranks = RANK * widths.len() as i64;
-        let mut made = Projections::new(
-            random(&[outputs, inputs]),
-            biased.then(|| random(&[outputs])),
-            widths,
-        );
-        made.lora = Some(LoraGroup {
-            a: random(&[ranks, inputs]),
-            grad_a: zeros([ranks, inputs]),
-            adapters: widths
-                .iter()
-                .enumerate()
-                .map(|(projection, &width)| LoraB {
-                    projection,
-                    b: random(&[width, RANK]),
-                    grad_b: zeros([width, RANK]),
-                })
-                .collect(),
-            scale: 1.5,
-        });
-        made
-    }
-
-    /// A layer with all that any supported family has: grouped heads, biases, norms over heads.
-    fn layer() -> Layer {
-        let norm = |width: i64| Norm {
-            weight: random(&[width]) + 1.0,
-            eps: 1e-5,
-        };
-        Layer {
-            heads: 4,
-            kv_heads: 2,
-            head_dim: HEAD_DIM,
-            input_norm: norm(HIDDEN),
-            qkv: projections(HIDDEN, &[4 * HEAD_DIM, 2 * HEAD_DIM, 2 * HEAD_DIM], true),
-            qk_norm: Some((norm(HEAD_DIM), norm(HEAD_DIM))),
-            o: projections(4 * HEAD_DIM, &[HIDDEN], false),
-            post_norm: norm(HIDDEN),
-            gate_up: projections(HIDDEN, &[20, 20], false),
-            down: projections(20, &[HIDDEN], false),
-        }
-    }
-
-    fn groups(layer: &Layer) -> [&Projections; 4] {
-        [&layer.qkv, &layer.o, &layer.gate_up, &layer.down]
-    }
-
-    /// Copies of A and B of every projection, in the order q, k, v, o, gate, up, down, that autograd follows.
-    fn leaves(layer: &Layer) -> Vec<(Tensor, Tensor)> {
-        let leaf = |x: &Tensor| x.detach().copy().set_requires_grad(true);
-        groups(layer)
-            .iter()
-            .flat_map(|group| {
-                let lora = group.lora.as_ref().unwrap();
-                lora.adapters.iter().enumerate().map(move |(index, adapter)| {
-                    (
-                        leaf(&lora.a.narrow(0, index as i64 * RANK, RANK)),
-                        leaf(&adapter.b),
-                    )
-                })
-            })
-            .collect()
-    }
-
-    /// The same layer in textbook form, for autograd: one row at a time, repeated heads, an explicit mask.
-    fn reference(layer: &Layer, loras: &[(Tensor, Tensor)], x: &Tensor, batch: &Packed) -> Tensor {
-        // The projection of a group by its place among all seven.
-        let apply = |index: usize, group: &Projections, projection: usize, x: &Tensor| {
-            let (a, b) = &loras[index];
-            let scale = group.lora.as_ref().unwrap().scale;
-            let base = group.part(&x.linear(&group.weight, group.bias.as_ref()), projection);
-            base + x.matmul(&a.tr()).matmul(&b.tr()) * scale
-        };
-        let norm = |norm: &Norm, x: &Tensor| {
-            x / (x.square().mean_dim(-1, true, Kind::Float) + norm.eps).sqrt() * &norm.weight
-        };
-        let normed = norm(&layer.input_norm, x);
-        let heads = |x: Tensor, count: i64| x.view([-1, count, HEAD_DIM]);
-        let (q_norm, k_norm) = layer.qk_norm.as_ref().unwrap();
-        let q = norm(q_norm, &heads(apply(0, &layer.qkv, 0, &normed), 4));
-        let k = norm(k_norm, &heads(apply(1, &layer.qkv, 1, &normed), 2));
-        let (q, k) = (rotated(&q, batch), rotated(&k, batch));
-        let v = heads(apply(2, &layer.qkv, 2, &normed), 2);
-        let rows: Vec<Tensor> = batch
-            .groups
-            .iter()
-            .flat_map(RowGroup::spans)
-            .map(|(start, length)| {
-                let part = |x: &Tensor, repeat: i64| {
-                    x.narrow(0, start, length)
-                        .transpose(0, 1)
-                        .repeat_interleave_self_int(repeat, 0, None)
-                };
-                let scores = part(&q, 1).matmul(&part(&k, 2).transpose(1, 2)) / (HEAD_DIM as f64).sqrt();
-                let later = Tensor::ones([length, length], (Kind::Bool, Device::Cpu)).triu(1);
-                let weights = scores
-                    .masked_fill(&later, f64::NEG_INFINITY)
-                    .softmax(-1, Kind::Float);
-                weights
-                    .matmul(&part(&v, 2))
-                    .transpose(0, 1)
-                    .reshape([length, 4 * HEAD_DIM])
-            })
-            .collect();
-        let middle = x + apply(3, &layer.o, 0, &Tensor::cat(&rows, 0));
-        let normed = norm(&layer.post_norm, &middle);
-        let activated = apply(4, &layer.gate_up, 0, &normed).silu() * apply(5, &layer.gate_up, 1, &normed);
-        middle + apply(6, &layer.down, 0, &activated)
-    }
-
-    /// Rotary embedding in textbook form.
-    fn rotated(x: &Tensor, batch: &Packed) -> Tensor {
-        let halves = x.chunk(2, -1);
-        let (first, second) = (&halves[0], &halves[1]);
-        Tensor::cat(
-            &[
-                first * &batch.cos - second * &batch.sin,
-                second * &batch.cos + first * &batch.sin,
-            ],
-            -1,
-        )
-    }
-
-    fn batch() -> Packed {
-        let rows: Vec<Row> = [5, 3, 5, 1]
-            .map(|length| Row {
-                input_ids: (0..length).collect(),
-                supervised: vec![false; length as usize],
-            })
-            .into();
-        let inverse = frequencies(&[1.0, 0.3, 0.1], Device::Cpu);
-        Packed::new(&rows.iter().collect::<Vec<_>>(), &inverse, Kind::Float)
-    }
+    const SIZE: Size = Size {
+        hidden: 12,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 6,
+        intermediate: 20,
+        rank: 2,
+    };
 
     fn assert_close(got: &Tensor, expected: &Tensor) {
         let error = (got - expected).abs().max().double_value(&[]) / expected.abs().max().double_value(&[]);
@@ -665,32 +530,12 @@ mod tests {
     fn output_and_every_gradient_equal_autograd() {
         for recompute in [Recompute::None, Recompute::Mlp, Recompute::Layer] {
             tch::manual_seed(7);
-            let (layer, batch) = (layer(), batch());
-            let (x, dy) = (random(&[14, HIDDEN]), random(&[14, HIDDEN]));
-
-            let x_leaf = x.detach().copy().set_requires_grad(true);
-            let loras = leaves(&layer);
-            let expected_y = reference(&layer, &loras, &x_leaf, &batch);
-            let mut wanted = vec![&x_leaf];
-            wanted.extend(loras.iter().flat_map(|(a, b)| [a, b]));
-            let expected =
-                Tensor::run_backward(&[(&expected_y * &dy).sum(Kind::Float)], &wanted, false, false);
-
-            let (y, dx) = tch::no_grad(|| {
-                let (y, tape) = layer.forward(&x, &batch, recompute);
-                let dx = layer.backward(tape, dy.copy(), &batch, true).unwrap();
-                (y, dx)
-            });
-            let mut got = vec![dx];
-            for group in groups(&layer) {
-                let lora = group.lora.as_ref().unwrap();
-                for (index, adapter) in lora.adapters.iter().enumerate() {
-                    let grad_a = lora.grad_a.as_ref().unwrap();
-                    got.push(grad_a.narrow(0, index as i64 * RANK, RANK));
-                    got.push(adapter.grad_b.as_ref().unwrap().shallow_clone());
-                }
-            }
-            assert_close(&y, &expected_y);
+            let layer = textbook::random_layer(SIZE, Kind::Float, Device::Cpu);
+            let batch = textbook::batch(&[5, 3, 5, 1], SIZE, Kind::Float, Device::Cpu);
+            let random = || Tensor::randn([14, SIZE.hidden], (Kind::Float, Device::Cpu));
+            let (x, dy) = (random(), random());
+            let expected = textbook::layer(&layer, &x, &dy, &batch);
+            let got = tch::no_grad(|| textbook::written_out(&layer, &x, &dy, &batch, recompute));
             assert_eq!(got.len(), expected.len());
             for (got, expected) in got.iter().zip(&expected) {
                 assert_close(got, expected);
@@ -701,7 +546,7 @@ mod tests {
     #[test]
     fn attention_called_by_name_equals_attention_with_a_graph() {
         tch::manual_seed(8);
-        let shaped = |heads| random(&[2, heads, 5, HEAD_DIM]);
+        let shaped = |heads| Tensor::randn([2, heads, 5, 6], (Kind::Float, Device::Cpu));
         let (q, k, v, d_output) = (shaped(4), shaped(2), shaped(2), shaped(4));
         let graph = AttentionTape::with_autograd(&q, &k, &v);
         let named = tch::no_grad(|| AttentionTape::on_processor(q, k, v));

@@ -17,7 +17,9 @@ mod memory;
 mod model;
 mod optimizer;
 mod out;
+mod textbook;
 mod train;
+mod values;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -196,6 +196,7 @@ mod tests {
                 gemm(DType::F32, Layout::Tn, 0.90, false, false),
                 gemm(DType::Bf16, Layout::Nt, 0.01, true, true),
             ],
+            kernels: vec![],
             copy: CopyBandwidth {
                 bytes: 1 << 28,
                 iterations: 3,

@@ -233,6 +233,9 @@ pub struct Calibration {
     pub threads: usize,
     /// Matrix products.
     pub gemm: Vec<GemmMeasurement>,
+    /// Attention and the LoRA layer, forward and backward, against float64 (X8).
+    #[serde(default)]
+    pub kernels: Vec<KernelCheck>,
     /// Copy bandwidth.
     pub copy: CopyBandwidth,
     /// Whether the time box cut anything short.
@@ -285,6 +288,55 @@ pub struct ValueCheck {
     pub tolerance: f64,
     /// Whether it passed.
     pub passed: bool,
+}
+
+/// One kernel of training, its values checked in one format.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelCheck {
+    /// Which.
+    pub kernel: KernelName,
+    /// Format of its inputs.
+    pub dtype: DType,
+    /// How large its inputs were.
+    pub inputs: InputSize,
+    /// Values against float64.
+    pub values: ValueCheck,
+}
+
+/// A kernel that training relies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KernelName {
+    /// Causal attention.
+    AttentionForward,
+    /// Gradients of queries, keys and values.
+    AttentionBackward,
+    /// A whole layer with adapters.
+    LoraLayerForward,
+    /// Its input's and its adapters' gradients.
+    LoraLayerBackward,
+}
+
+impl KernelName {
+    /// For people.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::AttentionForward => "attention, forward",
+            Self::AttentionBackward => "attention, backward",
+            Self::LoraLayerForward => "LoRA layer, forward",
+            Self::LoraLayerBackward => "LoRA layer, backward",
+        }
+    }
+}
+
+/// Inputs of ordinary size, or large ones, at which a kernel's softmax may overflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputSize {
+    /// Of deviation 1.
+    Ordinary,
+    /// Scores of some hundreds.
+    Large,
 }
 
 /// Copy bandwidth.

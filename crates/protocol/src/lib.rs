@@ -13,7 +13,8 @@ mod job;
 
 pub use event::{
     Answer, AnswerStats, Bye, Calibration, Check, Checkpoint, CopyBandwidth, EngineError, Event, Finish,
-    GemmMeasurement, Hello, Layout, Level, Log, LogitsStats, Outcome, Progress, Step, TrainStats, ValueCheck,
+    GemmMeasurement, Hello, InputSize, KernelCheck, KernelName, Layout, Level, Log, LogitsStats, Outcome,
+    Progress, Step, TrainStats, ValueCheck,
 };
 pub use framing::{FrameError, MAX_LINE_BYTES, ParentLine, decode_event, decode_request, encode};
 pub use job::{

@@ -181,6 +181,7 @@ fn calibration() -> Calibration {
             gemm(DType::F32, Layout::Tn, 2048, 0.128, false),
             gemm(DType::Bf16, Layout::Nt, 512, 0.0041, true),
         ],
+        kernels: vec![],
         copy: CopyBandwidth {
             bytes: 1 << 28,
             iterations: 20,

@@ -132,17 +132,21 @@ pub(crate) fn headline(run: &ReportInput, gain: Option<&Gain>) -> Headline {
 pub(crate) fn validity(run: &ReportInput) -> Headline {
     let summary = &run.summary;
     let (valid, total) = (summary.valid_steps, summary.total_steps);
-    let wrong_values: Vec<String> = run
+    let wrong_products = run
         .calibration
         .iter()
         .flat_map(|calibration| &calibration.gemm)
         .filter(|gemm| !gemm.values.passed)
-        .map(|gemm| {
-            format!(
-                "Matrix products in {} gave wrong values during calibration",
-                gemm.dtype.name()
-            )
-        })
+        .map(|gemm| ("Matrix products".to_owned(), gemm.dtype));
+    let wrong_kernels = run
+        .calibration
+        .iter()
+        .flat_map(|calibration| &calibration.kernels)
+        .filter(|check| !check.values.passed)
+        .map(|check| (capitalised(check.kernel.label()), check.dtype));
+    let wrong_values: Vec<String> = wrong_products
+        .chain(wrong_kernels)
+        .map(|(what, dtype)| format!("{what}, in {}: wrong values during calibration", dtype.name()))
         .collect();
     let mut details = summary
         .findings

@@ -117,6 +117,7 @@ fn calibration() -> Calibration {
         device: "cpu".into(),
         threads: 2,
         gemm: vec![gemm(DType::F32, false, 0.14), gemm(DType::Bf16, true, 0.01)],
+        kernels: vec![],
         copy: CopyBandwidth {
             bytes: 1 << 28,
             iterations: 3,

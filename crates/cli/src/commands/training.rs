@@ -7,7 +7,7 @@ use tunesmith_lab::{
     run::{Run, RunState},
 };
 use tunesmith_measure::practical_peak;
-use tunesmith_protocol::{DType, RunStatus};
+use tunesmith_protocol::{DType, RunStatus, ValueCheck};
 
 use crate::{
     Done, args,
@@ -192,11 +192,7 @@ pub(crate) fn calibrate(
                 gemm.side.to_string(),
                 format!("{:.3}", gemm.mean_tflops),
                 format!("{:.3}", gemm.best_tflops),
-                if gemm.values.passed {
-                    "right".to_owned()
-                } else {
-                    format!("WRONG by {:.1e}", gemm.values.max_error)
-                },
+                verdict(&gemm.values),
                 if gemm.emulated {
                     "emulated, no peak".to_owned()
                 } else {
@@ -205,23 +201,45 @@ pub(crate) fn calibrate(
             ]
         })
         .collect();
+    let kernels: Vec<Vec<String>> = result
+        .kernels
+        .iter()
+        .map(|check| {
+            vec![
+                check.dtype.name().to_owned(),
+                check.kernel.label().to_owned(),
+                format!("{:?}", check.inputs).to_lowercase(),
+                verdict(&check.values),
+            ]
+        })
+        .collect();
     let text = format!(
-        "{}\n\n{}\n\ncopy: {:.1} GiB/s at best, {:.1} median",
+        "{}\n\n{}\n\n{}\n\ncopy: {:.1} GiB/s at best, {:.1} median",
         calibration_line(&calibration),
         table(
             &["format", "layout", "side", "TFLOPS", "best", "values", ""],
             &rows
         ),
+        table(&["format", "kernel", "inputs", "values"], &kernels),
         result.copy.best_gib_per_sec,
         result.copy.median_gib_per_sec,
     );
-    let wrong = result.gemm.iter().any(|gemm| !gemm.values.passed);
+    let wrong = result.gemm.iter().any(|gemm| !gemm.values.passed)
+        || result.kernels.iter().any(|check| !check.values.passed);
     // A wrong value fails the card's path whatever its speed (X8).
     Ok(Done {
         text,
         json: calibration_json(&calibration),
         status: if wrong { 3 } else { 0 },
     })
+}
+
+fn verdict(values: &ValueCheck) -> String {
+    if values.passed {
+        "right".to_owned()
+    } else {
+        format!("WRONG by {:.1e}", values.max_error)
+    }
 }
 
 fn calibration_line(calibration: &StoredCalibration) -> String {

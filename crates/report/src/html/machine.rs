@@ -13,6 +13,8 @@ use crate::format::{count, number, plural, shorten, significant};
 pub(super) struct CalibrationView {
     sentence: String,
     rows: Vec<GemmRow>,
+    /// What the other kernels' values came to; empty where none was checked.
+    kernels: String,
     copy: String,
     time_boxed: bool,
 }
@@ -80,6 +82,7 @@ impl CalibrationView {
         Self {
             sentence,
             rows,
+            kernels: kernels(calibration),
             copy: format!(
                 "Copies of {} GiB run at {} GiB/s (median; best {}), reading and writing both counted, on {}{}.",
                 number(Gib::from_bytes(copy.bytes).0),
@@ -94,6 +97,23 @@ impl CalibrationView {
             ),
             time_boxed: calibration.time_boxed,
         }
+    }
+}
+
+fn kernels(calibration: &Calibration) -> String {
+    let wrong: Vec<String> = calibration
+        .kernels
+        .iter()
+        .filter(|check| !check.values.passed)
+        .map(|check| format!("{} in {}", check.kernel.label(), check.dtype.name()))
+        .collect();
+    match (calibration.kernels.len(), wrong.is_empty()) {
+        (0, _) => String::new(),
+        (checked, true) => format!(
+            "Attention and the LoRA layer, forward and backward, agree with float64 in all {}.",
+            plural(checked as u64, "check")
+        ),
+        (_, false) => format!("Wrong against float64: {}.", wrong.join("; ")),
     }
 }
 
