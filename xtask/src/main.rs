@@ -4,6 +4,7 @@
 
 mod console;
 mod gain;
+mod levers;
 mod packages;
 mod prepare;
 mod test;
@@ -58,7 +59,7 @@ enum Task {
     /// Measure the gain of the quickstart's recipe on the seeds 3407, 42 and 1234, all 300 questions each
     ///
     /// Writes docs/measured/three-seed-gain.json and .md. Takes about half an hour on two cores.
-    Gain(Gain),
+    Gain(Record),
     /// Run a command that ends when standard input closes (used by this program itself)
     #[command(hide = true)]
     Guard {
@@ -111,6 +112,8 @@ enum Bench {
     ///
     /// Fetches a Python environment of about 2.5 GiB the first time. Takes about 40 minutes on two cores, which must be quiet.
     Hf(Reference),
+    /// Of the engine alone: a training step with levers taken away, one by one and together
+    Levers(Record),
 }
 
 #[derive(Args)]
@@ -127,7 +130,7 @@ struct DeviceCheck {
 }
 
 #[derive(Args)]
-struct Gain {
+struct Record {
     #[command(flatten)]
     consent: Consent,
     /// Print the record as JSON on standard output, and nothing else there
@@ -169,6 +172,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Quickstart(quickstart) => run_quickstart(&quickstart),
         Task::Parity(options) => compare(&options, "parity", "parity.py"),
         Task::Bench(Bench::Hf(options)) => compare(&options, "bench", "bench_hf.py"),
+        Task::Bench(Bench::Levers(options)) => levers::run(options.consent.yes, options.json),
         Task::DeviceCheck(check) => check_device(&check),
         Task::Gain(gain) => gain::run(gain.consent.yes, gain.json),
     }

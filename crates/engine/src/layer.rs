@@ -424,9 +424,17 @@ impl Layer {
     }
 }
 
+/// Lets a measurement have a processor's attention with a graph.
+#[cfg(test)]
+pub(crate) static GRAPH_ATTENTION: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
 impl AttentionTape {
     /// Causal attention of q `[rows, heads, length, head_dim]` to k and v `[rows, kv_heads, length, head_dim]`.
     pub(crate) fn new([q, k, v]: [Tensor; 3]) -> Self {
+        #[cfg(test)]
+        if GRAPH_ATTENTION.load(std::sync::atomic::Ordering::Relaxed) {
+            return Self::with_autograd(&q, &k, &v);
+        }
         if q.device().is_cuda() {
             Self::with_autograd(&q, &k, &v)
         } else {

@@ -11,6 +11,8 @@ mod error;
 mod generate;
 mod gpu;
 mod layer;
+#[cfg(all(test, not(feature = "no-libtorch")))]
+mod levers;
 mod logits;
 mod loss;
 mod memory;
