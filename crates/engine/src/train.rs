@@ -206,6 +206,7 @@ pub(crate) fn train(
         }
         progress("train", step + 1 - first, job.steps - first, "steps", started);
         state.step = step + 1;
+        state.smooth(loss);
         stats.steps = step + 1;
         if job
             .checkpoint_every

@@ -338,6 +338,13 @@ fn steps_of(events: Vec<Event>) -> Vec<Step> {
         .collect()
 }
 
+/// The number by which a run finds its best checkpoint.
+fn smoothed_loss(run_dir: &Path, step: usize) -> f64 {
+    let file = run_dir.join(format!("checkpoints/step-{step:06}/state.json"));
+    let state: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    state["smoothed_loss"].as_f64().unwrap()
+}
+
 #[test]
 fn a_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() {
     let (whole, run_dir) = train(checkpointed_job());
@@ -346,7 +353,11 @@ fn a_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     kept.sort();
-    assert_eq!(kept, ["step-000006", "step-000009"], "the newest two are kept");
+    assert_eq!(
+        kept,
+        ["step-000006", "step-000009"],
+        "the loss falls: the newest is the best"
+    );
     for (folder, done) in [("step-000006", 6), ("step-000009", 9)] {
         let again = tempfile::tempdir().unwrap();
         let from = run_dir.path().join("checkpoints").join(folder);
@@ -371,6 +382,14 @@ fn a_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() {
                 supervised_tokens,
             )
         };
+        let smoothed = smoothed_loss(run_dir.path(), done);
+        let expected = whole[1..done].iter().fold(whole[0].loss.unwrap(), |mean, step| {
+            mean + 0.1 * (step.loss.unwrap() - mean)
+        });
+        assert_eq!(smoothed.to_bits(), expected.to_bits());
+        if done == 6 {
+            assert_eq!(smoothed_loss(again.path(), 9), smoothed_loss(run_dir.path(), 9));
+        }
         let rest: Vec<_> = steps_of(events).iter().map(told).collect();
         assert_eq!(rest, whole[done..].iter().map(told).collect::<Vec<_>>());
         let adapter = |dir: &Path| std::fs::read(dir.join("adapter/adapter_model.safetensors")).unwrap();
