@@ -39,7 +39,7 @@ struct Record {
 
 /// Where it was measured; null where this system does not tell.
 #[derive(Debug, Serialize)]
-struct Machine {
+pub(crate) struct Machine {
     cpu: Option<String>,
     cores: Option<usize>,
     memory_bytes: Option<u64>,
@@ -184,7 +184,7 @@ fn as_markdown(record: &Record) -> String {
     text
 }
 
-fn revision(root: &Path) -> Option<String> {
+pub(crate) fn revision(root: &Path) -> Option<String> {
     let output = Command::new("git")
         .args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"])
         .current_dir(root)
@@ -195,7 +195,7 @@ fn revision(root: &Path) -> Option<String> {
     Some(text.trim().to_owned())
 }
 
-fn this_machine() -> Machine {
+pub(crate) fn this_machine() -> Machine {
     let value_in = |file: &str, name: &str, separator: char| {
         let text = fs::read_to_string(file).ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;

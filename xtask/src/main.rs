@@ -3,10 +3,12 @@
 //! depends on the set-up library alone and starts cargo for the rest.
 
 mod console;
+mod fuzz;
 mod gain;
 mod levers;
 mod packages;
 mod prepare;
+mod soak;
 mod test;
 mod workspace;
 
@@ -60,6 +62,12 @@ enum Task {
     ///
     /// Writes docs/measured/three-seed-gain.json and .md. Takes about half an hour on two cores.
     Gain(Record),
+    /// Feed made-up inputs to all that reads files or lines from outside, and count what breaks
+    ///
+    /// Needs cargo-fuzz. A million inputs take minutes for each target.
+    Fuzz(fuzz::Fuzz),
+    /// Kill a training again and again, go on each time, and compare with one that was left alone
+    Soak(soak::Soak),
     /// Run a command that ends when standard input closes (used by this program itself)
     #[command(hide = true)]
     Guard {
@@ -69,10 +77,10 @@ enum Task {
 }
 
 #[derive(Args)]
-struct Consent {
+pub(crate) struct Consent {
     /// Install missing system packages without asking
     #[arg(long)]
-    yes: bool,
+    pub(crate) yes: bool,
 }
 
 #[derive(Args)]
@@ -175,6 +183,8 @@ fn run(task: Task) -> Result<u8> {
         Task::Bench(Bench::Levers(options)) => levers::run(options.consent.yes, options.json),
         Task::DeviceCheck(check) => check_device(&check),
         Task::Gain(gain) => gain::run(gain.consent.yes, gain.json),
+        Task::Fuzz(options) => fuzz::run(&options),
+        Task::Soak(options) => soak::run(&options),
     }
 }
 

@@ -5,11 +5,55 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use tunesmith_setup::process::{self, Ended, Output};
+use tunesmith_setup::process::{self, Cancel, Ended, Output};
 use tunesmith_setup::{EngineEnv, Folders, Ready, Report, Setup, SetupError, engine_env};
 
 use crate::console::Stages;
 use crate::{ExitWith, packages};
+
+/// Commands that end with this program, however it ends.
+pub(crate) struct Children {
+    guard: Vec<OsString>,
+    cancel: Cancel,
+}
+
+impl Children {
+    /// From here on Ctrl-C is a request: what runs is stopped as a whole.
+    pub(crate) fn new() -> Result<Self> {
+        let children = Self {
+            guard: guard()?,
+            cancel: Cancel::default(),
+        };
+        on_ctrl_c(&children.cancel)?;
+        Ok(children)
+    }
+
+    /// Runs `command` behind the guard, to its end. A Ctrl-C meanwhile ends this program with 130.
+    pub(crate) fn run(&self, command: &Command, output: Output) -> Result<Ended> {
+        run(command, &self.guard, &self.cancel, output)
+    }
+}
+
+/// What stands before a command so that it does not outlive this program.
+fn guard() -> Result<Vec<OsString>> {
+    let myself = std::env::current_exe().context("this program's own file is unknown")?;
+    Ok(vec![myself.into(), OsString::from("guard"), OsString::from("--")])
+}
+
+fn on_ctrl_c(cancel: &Cancel) -> Result<()> {
+    let cancel = cancel.clone();
+    ctrlc::set_handler(move || cancel.cancel()).context("Ctrl-C cannot be handled")
+}
+
+fn run(command: &Command, guard: &[OsString], cancel: &Cancel, output: Output) -> Result<Ended> {
+    let ended = process::run(command, Some(guard), cancel, output, &mut || {})
+        .with_context(|| format!("{} could not be started", command.get_program().display()))?;
+    if ended.cancelled {
+        eprintln!("stopped");
+        bail!(ExitWith(130));
+    }
+    Ok(ended)
+}
 
 /// A machine that is set up.
 pub(crate) struct Prepared {
@@ -30,14 +74,12 @@ impl Prepared {
     /// Runs the stages; each is over at once if its result is there. `yes` installs system packages without asking.
     pub(crate) fn new(yes: bool, stages: &mut Stages) -> Result<Self> {
         let mut setup = Setup::new(Folders::from_env()?);
-        let myself = std::env::current_exe().context("this program's own file is unknown")?;
-        setup.guard = Some(vec![myself.into(), OsString::from("guard"), OsString::from("--")]);
+        setup.guard = Some(guard()?);
         packages::ensure(&setup, yes, stages)?;
 
         // From here on Ctrl-C is a request: the running stage stops its children and removes what is half-made.
         // Not before, or a question on the terminal could not be left.
-        let cancel = setup.cancel.clone();
-        ctrlc::set_handler(move || cancel.cancel()).context("Ctrl-C cannot be handled")?;
+        on_ctrl_c(&setup.cancel)?;
 
         let uv = stage(stages, "uv", |report| setup.ensure_uv(report))?;
         let runtime = stage(stages, "torch runtime", |report| {
@@ -67,19 +109,12 @@ impl Prepared {
 
     /// Runs `command` behind the guard, to its end. A Ctrl-C meanwhile ends this program with 130.
     pub(crate) fn run(&self, command: &Command, output: Output) -> Result<Ended> {
-        let ended = process::run(
+        run(
             command,
-            self.setup.guard.as_deref(),
+            self.setup.guard.as_deref().unwrap_or_default(),
             &self.setup.cancel,
             output,
-            &mut || {},
         )
-        .with_context(|| format!("{} could not be started", command.get_program().display()))?;
-        if ended.cancelled {
-            eprintln!("stopped");
-            bail!(ExitWith(130));
-        }
-        Ok(ended)
     }
 }
 

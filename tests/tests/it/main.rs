@@ -9,7 +9,9 @@
 mod bad_input;
 mod command_line;
 mod context;
+mod fuzz_inputs;
 mod real_engine;
 mod resuming;
+mod soaking;
 mod supervising;
 mod tiny_model;

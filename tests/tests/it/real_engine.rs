@@ -2,10 +2,8 @@
 
 use std::{fs, path::Path, process::Child, time::Duration};
 
-use serde_json::Value;
-use tunesmith_lab::run::Run;
-
 use crate::context::{Home, Ran, RunIt, children, interrupt, lives, wait_until};
+use serde_json::Value;
 
 /// How many events of a type the home's run has recorded so far.
 fn recorded(home: &Home, kind: &str) -> usize {
@@ -137,65 +135,6 @@ fn a_loss_that_is_no_number_is_a_status_with_a_reason() {
     let run = ran.json();
     assert_eq!(run["status"], "nan", "{run}");
     assert!(ran.stderr.contains("not finite"), "{}", ran.stderr);
-}
-
-/// Losses and gradient norms of a run, to the last bit.
-fn curve(folder: &Path) -> Vec<(u64, Option<u64>, Option<u64>)> {
-    let bits = |value: Option<f64>| value.map(f64::to_bits);
-    let steps = Run::open(folder).unwrap().steps().unwrap();
-    steps
-        .iter()
-        .map(|step| (step.step, bits(step.loss), bits(step.grad_norm)))
-        .collect()
-}
-
-#[test]
-fn a_run_that_was_killed_goes_on_to_the_same_numbers() {
-    const STEPS: u64 = 600;
-    let train = |home: &Home| {
-        let mut command = home.tunesmith_for_real();
-        command.args([
-            "train",
-            &home.recipe(),
-            "--json",
-            "--set",
-            "train.checkpoint_every=7",
-        ]);
-        command.args(["--set", &format!("train.steps={STEPS}")]);
-        command
-    };
-    let whole = Home::new();
-    train(&whole).ran().expect_status(0);
-
-    let home = Home::new();
-    let mut child = train(&home).started();
-    wait_until("the second checkpoint is written", Duration::from_mins(1), || {
-        recorded(&home, "checkpoint") >= 2
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let run = Run::open(&home.only_run()).unwrap();
-    assert_eq!(run.state.name(), "interrupted");
-    assert!(run.resume_step().is_some_and(|step| step < STEPS));
-
-    let resumed = home
-        .tunesmith_for_real()
-        .args(["runs", "resume", "last", "--json"])
-        .ran()
-        .expect_status(0)
-        .json();
-    assert_eq!(
-        (&resumed["status"], &resumed["total_steps"]),
-        (&"ok".into(), &STEPS.into())
-    );
-    let (expected, found) = (curve(&whole.only_run()), curve(&home.only_run()));
-    assert_eq!(expected.len() as u64, STEPS);
-    assert_eq!(found, expected);
-    let adapter = |home: &Home| fs::read(home.only_run().join("adapter/adapter_model.safetensors")).unwrap();
-    assert!(
-        adapter(&home) == adapter(&whole),
-        "the adapters differ though the losses do not"
-    );
 }
 
 #[test]

@@ -1,0 +1,153 @@
+//! Targets that are files: models in every form, their parts, and data sets.
+
+use std::fs;
+
+use tunesmith_data::{Encoder, Example, Policy, Rows, read_jsonl};
+use tunesmith_models::{Message, Model, ModelError};
+
+use crate::{Bench, FIXTURE, WEIGHTS, told, write};
+
+/// Names of the target `config`, by the first byte of the input. The index stands beside weights of another name, since a
+/// single file has precedence.
+const CONFIG_FILES: [&str; 5] = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "model.safetensors.index.json",
+    "chat_template.json",
+];
+const INDEX: &str = CONFIG_FILES[3];
+/// Where the index of the seeds says that the weights lie.
+const SHARD: &str = "weights.safetensors";
+
+/// Rows beyond these show nothing new and take time.
+const MOST_ROWS: usize = 8;
+
+/// A GGUF file, opened, read and used in full.
+pub(crate) fn gguf(bench: &Bench, input: &[u8]) {
+    let file = bench.path("model.gguf");
+    write(&file, input);
+    open_and_use(&file, input);
+}
+
+/// The weights of a model's folder, and the same bytes as a file of rows.
+pub(crate) fn safetensors(bench: &Bench, input: &[u8]) {
+    let file = bench.path(WEIGHTS);
+    write(&file, input);
+    open_and_use(bench.folder.path(), input);
+    match Rows::read(&file) {
+        Ok(rows) => {
+            assert!(rows.supervised_tokens() > 0 && rows.tokens() <= input.len());
+            assert_eq!(rows.sha256().len(), 64);
+            let _ = rows.check_vocabulary(1000);
+        }
+        Err(error) => told(error.code(), &error.to_string(), input),
+    }
+}
+
+/// One of the JSON files of a model's folder.
+pub(crate) fn config(bench: &Bench, input: &[u8]) {
+    let Some((which, content)) = input.split_first() else {
+        return;
+    };
+    let name = CONFIG_FILES[usize::from(*which) % CONFIG_FILES.len()];
+    let file = bench.path(name);
+    write(&file, content);
+    if name == INDEX {
+        let _ = fs::rename(bench.path(WEIGHTS), bench.path(SHARD));
+    }
+    open_and_use(bench.folder.path(), input);
+    // The next input finds the folder as it was.
+    match FIXTURE.iter().find(|(fixture, _)| *fixture == name) {
+        Some((_, content)) => write(&file, content),
+        None => fs::remove_file(&file).expect("the file that was written"),
+    }
+    if name == INDEX {
+        let _ = fs::rename(bench.path(SHARD), bench.path(WEIGHTS));
+    }
+}
+
+/// `tokenizer.json` of a model's folder.
+pub(crate) fn tokenizer(bench: &Bench, input: &[u8]) {
+    write(&bench.path("tokenizer.json"), input);
+    open_and_use(bench.folder.path(), input);
+}
+
+/// A data set in JSON lines, read and made to rows.
+pub(crate) fn rows(bench: &Bench, input: &[u8]) {
+    let file = bench.path("rows.jsonl");
+    write(&file, input);
+    let mut examples = match read_jsonl(&file) {
+        Ok(examples) => examples,
+        Err(error) => return told(error.code(), &error.to_string(), input),
+    };
+    assert!(
+        examples.iter().all(|example| example
+            .messages
+            .last()
+            .is_some_and(|last| last.role == "assistant")),
+        "a row ends with an answer"
+    );
+    examples.truncate(MOST_ROWS);
+    match bench.encoder.rows(&examples, Policy::default(), &mut |_, _| {}) {
+        Ok((rows, report)) => {
+            assert_eq!(rows.rows.len(), report.rows);
+            for row in &rows.rows {
+                assert_eq!(row.input_ids.len(), row.supervised.len());
+                assert!(row.supervised_tokens() > 0 && !row.supervised[0]);
+            }
+        }
+        Err(error) => told(error.code(), &error.to_string(), input),
+    }
+}
+
+fn open_and_use(path: &std::path::Path, input: &[u8]) {
+    let refused = |error: &ModelError| told(error.code(), &error.to_string(), input);
+    let model = match Model::open(path) {
+        Ok(model) => model,
+        Err(error) => return refused(&error),
+    };
+    let config = model.config();
+    assert_eq!(config.inverse_frequencies().len(), config.head_dim / 2);
+    for (name, shape) in config.expected_tensors() {
+        match model.read_f32(&name) {
+            Ok((found, values)) => {
+                assert_eq!(values.len(), shape.iter().product::<usize>());
+                assert_eq!(found, shape);
+            }
+            Err(error) => refused(&error),
+        }
+    }
+    match model.stop_tokens() {
+        Ok(stops) => assert!(stops.iter().all(|id| (*id as usize) < config.vocab_size)),
+        Err(error) => refused(&error),
+    }
+    if let Err(error) = model.tokenizer() {
+        refused(&error);
+    }
+    match Encoder::new(&model) {
+        Ok(encoder) => talk(&encoder, input),
+        Err(error) => told(error.code(), &error.to_string(), input),
+    }
+}
+
+/// Whatever the tokenizer and the template are: rows, prompts and decoded text come from them, or a refusal.
+fn talk(encoder: &Encoder, input: &[u8]) {
+    let messages = vec![
+        Message::new("system", "us ab 1"),
+        Message::new("user", "How much is 12 and 3?\n\u{e9}\u{1f600}"),
+        Message::new("assistant", "abc"),
+    ];
+    match encoder.prompt(&messages[..2]) {
+        Ok(ids) => {
+            let _ = encoder.decode(&ids);
+        }
+        Err(error) => told(error.code(), &error.to_string(), input),
+    }
+    let id = "row".to_owned();
+    if let Err(error) = encoder.row(&Example { id, messages }) {
+        told(error.code(), &error.to_string(), input);
+    }
+    let _ = encoder.tokenizer_sha256();
+    assert_eq!(encoder.template_sha256().len(), 64);
+}
