@@ -2,6 +2,7 @@
 //! by which code they reach, and counts what breaks. The targets are in `fuzz/`; what they may cost is fixed here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -388,10 +389,12 @@ fn as_table(targets: &[Fuzzed]) -> String {
     );
     for target in targets {
         let time = human_duration(std::time::Duration::from_secs_f64(target.secs));
-        text.push_str(&format!(
-            "{:<14} {:>10} {time:>12} {:>10} {:>8} {:>9} {:>7}\n",
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<14} {:>10} {time:>12} {:>10} {:>8} {:>9} {:>7}",
             target.target, target.runs, target.runs_per_sec, target.crashes, target.peak_mib, target.corpus
-        ));
+        );
     }
     text
 }
