@@ -3,10 +3,13 @@
 //! Templates are Jinja programs that come with the model, so they run as transformers runs them (same white-space rules, same
 //! helpers) and with a budget: one from outside cannot hang or fill the memory.
 
+use std::fmt::Write as _;
+use std::io;
+
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, State, Value, context};
 use serde::{Deserialize, Serialize};
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+use serde_json::ser::{Formatter, Serializer};
 
 use crate::ModelError;
 
@@ -163,58 +166,144 @@ fn strftime_now(format: &str) -> Result<String, Error> {
     reason = "the form in which the template engine calls a filter"
 )]
 fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
-    let indent: Option<usize> = options.get("indent")?;
-    // Accepted because templates write it; false is what happens anyway.
-    if options.get::<Option<bool>>("ensure_ascii")? == Some(true) {
-        return Err(Error::new(
-            ErrorKind::InvalidOperation,
-            "tojson with ensure_ascii is not supported",
-        ));
-    }
-    options.assert_all_used()?;
-    match indent {
-        None => json_with(value, Spaced(CompactFormatter)),
-        Some(width) if width <= 16 => {
-            json_with(value, PrettyFormatter::with_indent(" ".repeat(width).as_bytes()))
-        }
-        Some(width) => Err(Error::new(
-            ErrorKind::InvalidOperation,
-            format!("tojson cannot indent by {width}"),
-        )),
-    }
-}
-
-fn json_with(value: &Value, formatter: impl Formatter) -> Result<String, Error> {
-    let mut bytes = Vec::new();
+    const MAX_INDENT: usize = 16;
+    const MAX_SEPARATOR: usize = 16;
     let failed = |error: String| Error::new(ErrorKind::InvalidOperation, format!("tojson failed: {error}"));
-    value
-        .serialize(&mut Serializer::with_formatter(&mut bytes, formatter))
+    let indent: Option<usize> = options.get("indent")?;
+    let ascii: Option<bool> = options.get("ensure_ascii")?;
+    let sorted: Option<bool> = options.get("sort_keys")?;
+    let separators: Option<(String, String)> =
+        options.get::<Option<Vec<String>>>("separators")?.map(|pair| {
+            let mut pair = pair.into_iter();
+            (pair.next().unwrap_or_default(), pair.next().unwrap_or_default())
+        });
+    options.assert_all_used()?;
+    if let Some(width) = indent.filter(|width| *width > MAX_INDENT) {
+        return Err(failed(format!("it cannot indent by {width}")));
+    }
+    if separators
+        .iter()
+        .any(|(item, key)| item.len().max(key.len()) > MAX_SEPARATOR)
+    {
+        return Err(failed("its separators are longer than any".to_owned()));
+    }
+    let (item, key) = separators.unwrap_or_else(|| {
+        let item = if indent.is_some() { "," } else { ", " };
+        (item.to_owned(), ": ".to_owned())
+    });
+    let formatter = PythonJson {
+        indent,
+        item,
+        key,
+        depth: 0,
+        filled: false,
+    };
+    let mut json = serde_json::to_value(value).map_err(|error| failed(error.to_string()))?;
+    if sorted == Some(true) {
+        json.sort_all_objects();
+    }
+    let mut bytes = Vec::new();
+    json.serialize(&mut Serializer::with_formatter(&mut bytes, formatter))
         .map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
+    let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
+    Ok(if ascii == Some(true) { escaped(&text) } else { text })
 }
 
-/// One line with a space after each comma and colon.
-struct Spaced(CompactFormatter);
+/// Letters outside of ASCII stand within texts only, so each can be replaced where it is.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            out.push(letter);
+        } else {
+            for unit in letter.encode_utf16(&mut [0; 2]) {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    out
+}
 
-impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        writer.write_all(if first { b"" } else { b", " })
+/// The spaces, line breaks and separators of `json.dumps`.
+struct PythonJson {
+    indent: Option<usize>,
+    item: String,
+    key: String,
+    depth: usize,
+    /// Whether what is written holds anything: an empty list stays on its line.
+    filled: bool,
+}
+
+impl PythonJson {
+    fn begin<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        self.filled = false;
+        writer.write_all(bracket)
     }
 
-    fn begin_object_key<W: ?Sized + std::io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> std::io::Result<()> {
-        writer.write_all(if first { b"" } else { b", " })
+    fn next<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if !first {
+            writer.write_all(self.item.as_bytes())?;
+        }
+        self.new_line(writer)
     }
 
-    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
-        writer.write_all(b": ")
+    fn end<W: ?Sized + io::Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth -= 1;
+        if self.filled {
+            self.new_line(writer)?;
+        }
+        // It is part of what is around it.
+        self.filled = true;
+        writer.write_all(bracket)
+    }
+
+    fn new_line<W: ?Sized + io::Write>(&self, writer: &mut W) -> io::Result<()> {
+        match self.indent {
+            Some(width) => write!(writer, "\n{}", " ".repeat(width * self.depth)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Formatter for PythonJson {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.begin(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.end(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.next(writer, first)
+    }
+
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.filled = true;
+        Ok(())
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.begin(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.end(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.next(writer, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(self.key.as_bytes())
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.filled = true;
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! From the weight formats of GGUF to f32.
 //!
-//! The plain formats are decoded here; the block formats by candle's readers, which is all of candle that is used: this file
+//! The plain formats are decoded here, and Q8_K; the other block formats by candle's readers, which is all of candle that is used: this file
 //! is the wall around it.
 
 use candle_core::Device;
@@ -8,7 +8,7 @@ use candle_core::quantized::{GgmlDType, ggml_file};
 
 /// The formats in words, for errors.
 pub(crate) const SUPPORTED_FORMATS: &str =
-    "weights in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q6_K";
+    "weights in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K or Q8_K";
 
 /// A weight format of GGUF.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ const FORMATS: &[(u32, &str, Option<GgmlDType>)] = &[
     (12, "Q4_K", Some(GgmlDType::Q4K)),
     (13, "Q5_K", Some(GgmlDType::Q5K)),
     (14, "Q6_K", Some(GgmlDType::Q6K)),
-    (15, "Q8_K", None),
+    (15, "Q8_K", Some(GgmlDType::Q8K)),
     (16, "IQ2_XXS", None),
     (17, "IQ2_XS", None),
     (18, "IQ3_XXS", None),
@@ -87,6 +87,18 @@ impl Format {
             }
             GgmlDType::BF16 => {
                 out.extend(words::<2>(blocks).map(|word| half::bf16::from_le_bytes(word).to_f32()));
+            }
+            // Candle keeps this one for products of its own and does not read it: a scale in f32, then one byte an element.
+            GgmlDType::Q8K => {
+                for block in blocks.chunks_exact(self.block_bytes()) {
+                    let (scale, rest) = block.split_at(4);
+                    let scale = words::<4>(scale)
+                        .map(f32::from_le_bytes)
+                        .next()
+                        .unwrap_or_default();
+                    let numbers = &rest[..self.block_elements()];
+                    out.extend(numbers.iter().map(|byte| scale * f32::from(byte.cast_signed())));
+                }
             }
             dtype => {
                 let elements = blocks.len() / self.block_bytes() * self.block_elements();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::float_cmp, reason = "decoding is exact, so equal means equal")]
 
+mod block_formats;
 mod chat_template;
 mod folder;
 mod gguf;
