@@ -4,13 +4,20 @@
 //! generation prompt, and the same with the answer; what the second adds is the answer. No knowledge of any one
 //! template is needed, and a template that would break the rule is an error instead of a wrong mask. Masking by the
 //! id of the padding token, as is often done, would hide the end token where both are the same.
+//!
+//! Some templates rewrite an earlier answer once more follows (they take its thoughts away, or move the system text).
+//! Such an answer stands in the row as generation would see it, but is not trained: nobody would ever write it so. The
+//! last answer is always trained, or the conversation is refused.
+
+mod text;
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tokenizers::Tokenizer;
-use tunesmith_models::{ChatTemplate, Message, Model};
+use tunesmith_models::{ChatTemplate, Message, Model, ModelError};
 
 use crate::files::hash_bytes;
 use crate::{DataError, Example, Row, Rows, RowsInfo, RowsReport, Sample, SamplePart};
@@ -39,10 +46,13 @@ pub struct Policy {
 #[derive(Debug)]
 pub struct Encoder {
     tokenizer: Tokenizer,
-    template: ChatTemplate,
+    /// Base models have none, which matters once a conversation is to be rendered.
+    template: Option<ChatTemplate>,
     end_tokens: Vec<EndToken>,
     context: usize,
     vocabulary: usize,
+    /// Where the model lies, for errors.
+    model: PathBuf,
 }
 
 #[derive(Debug)]
@@ -56,30 +66,56 @@ struct Encoded {
     row: Row,
     boundary_differs: bool,
     text_altered: bool,
+    /// Answers that stand in the row without being trained.
+    rewritten_answers: usize,
+}
+
+/// Where an answer stands in the text of a whole conversation.
+enum Place {
+    /// In these bytes, its end token included, as when it was the last one.
+    Stable(Range<usize>),
+    /// The template makes something else of it, or of what stands before it.
+    Rewritten(DataError),
+}
+
+/// What was found out about rows beyond the rows.
+#[derive(Default)]
+struct Findings {
+    boundary_differences: usize,
+    altered_texts: usize,
+    rewritten_answers: usize,
 }
 
 impl Encoder {
-    /// Takes tokenizer, chat template, end tokens, context and vocabulary from the model.
+    /// Takes tokenizer, chat template, end tokens, context and vocabulary from the model. A model without a chat
+    /// template makes rows of running text and nothing else.
     ///
     /// # Errors
-    /// [`DataError::Model`] when the model lacks one of them.
+    /// [`DataError::Model`] when the model lacks one of the others.
     pub fn new(model: &Model) -> Result<Self, DataError> {
         let config = model.config();
+        let template = match model.chat_template() {
+            Ok(template) => Some(template),
+            Err(ModelError::NoChatTemplate { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
         Ok(Self::from_parts(
             model.tokenizer()?,
-            model.chat_template()?,
+            template,
             &model.stop_tokens()?,
             config.context_length,
             config.vocab_size,
+            model.path(),
         ))
     }
 
     fn from_parts(
         mut tokenizer: Tokenizer,
-        template: ChatTemplate,
+        template: Option<ChatTemplate>,
         stop_tokens: &[u32],
         context: usize,
         vocabulary: usize,
+        model: &Path,
     ) -> Self {
         // A tokenizer file may ask for truncation or padding, both of which would change rows without a word.
         // Switching truncation off cannot fail.
@@ -96,11 +132,13 @@ impl Encoder {
             end_tokens,
             context,
             vocabulary,
+            model: model.to_owned(),
         }
     }
 
-    /// The row of one conversation, every answer in it supervised from its first token to its end token. What the
-    /// template writes after the last end token is cut off. The length is not limited here.
+    /// The row of one conversation, every answer in it supervised from its first token to its end token, except for
+    /// those that the template rewrites once more follows. What the template writes after the last end token is cut
+    /// off. The length is not limited here.
     ///
     /// # Errors
     /// [`DataError`] when the template or the tokenizer does not accept the conversation, or the answers cannot be
@@ -134,15 +172,16 @@ impl Encoder {
         let limit = self.limit(policy)?;
         let mut kept = Vec::with_capacity(examples.len());
         let mut long: Vec<(usize, &str)> = Vec::new();
-        let (mut boundary_differences, mut altered_texts) = (0, 0);
+        let mut findings = Findings::default();
         for (index, example) in examples.iter().enumerate() {
             let encoded = self.encode(example)?;
             let length = encoded.row.input_ids.len();
             if length > limit {
                 long.push((length, &example.id));
             } else {
-                boundary_differences += usize::from(encoded.boundary_differs);
-                altered_texts += usize::from(encoded.text_altered);
+                findings.boundary_differences += usize::from(encoded.boundary_differs);
+                findings.altered_texts += usize::from(encoded.text_altered);
+                findings.rewritten_answers += encoded.rewritten_answers;
                 kept.push((example.id.as_str(), encoded.row));
             }
             progress(index as u64 + 1, examples.len() as u64);
@@ -170,11 +209,7 @@ impl Encoder {
         let rows = Rows {
             rows: kept.into_iter().map(|(_, row)| row).collect(),
         };
-        let report = RowsReport {
-            boundary_differences,
-            altered_texts,
-            ..self.count(&rows, long.len(), sample)
-        };
+        let report = self.count(&rows, long.len(), &findings, sample);
         Ok((rows, report))
     }
 
@@ -226,12 +261,9 @@ impl Encoder {
         for messages in [&turns[..2], &turns[..3], &turns, &turns[1..2], &turns[1..3]] {
             for generation_prompt in [false, true] {
                 // A conversation that the template refuses is a property of it too.
-                texts.push_str(
-                    &self
-                        .template
-                        .render(messages, generation_prompt)
-                        .unwrap_or_default(),
-                );
+                let template = self.template.as_ref();
+                let text = template.and_then(|template| template.render(messages, generation_prompt).ok());
+                texts.push_str(&text.unwrap_or_default());
                 texts.push('\0');
             }
         }
@@ -268,9 +300,16 @@ impl Encoder {
             input_ids: Vec::new(),
             supervised: Vec::new(),
         };
-        let mut done = 0;
+        let (mut done, mut rewritten_answers) = (0, 0);
         for index in (0..messages.len()).filter(|&index| messages[index].role == "assistant") {
-            let answer = self.answer_span(id, messages, index, &whole, done)?;
+            let answer = match self.place_of_answer(id, messages, index, &whole, done)? {
+                Place::Stable(answer) => answer,
+                Place::Rewritten(error) if index + 1 == messages.len() => return Err(error),
+                Place::Rewritten(_) => {
+                    rewritten_answers += 1;
+                    continue;
+                }
+            };
             let context = self.tokenize(id, &whole[done..answer.start])?;
             row.push(&context, false);
             let tokens = self.tokenize(id, &whole[answer.clone()])?;
@@ -287,18 +326,7 @@ impl Encoder {
         if let Some(first) = row.supervised.first_mut() {
             *first = false;
         }
-        if let Some(&token) = row
-            .input_ids
-            .iter()
-            .find(|token| **token as usize >= self.vocabulary)
-        {
-            let place = format!("row {id}");
-            return Err(DataError::OutsideVocabulary {
-                place,
-                token,
-                vocabulary: self.vocabulary,
-            });
-        }
+        self.refuse_unknown_tokens(id, &row.input_ids)?;
         let boundary_differs = !self.tokenize(id, &whole)?.starts_with(&row.input_ids);
         // A byte-level tokenizer without an unknown token leaves out what it has no token for, without a word.
         let text_altered = self.decode(&row.input_ids)? != whole[..done];
@@ -306,32 +334,43 @@ impl Encoder {
             row,
             boundary_differs,
             text_altered,
+            rewritten_answers,
         })
     }
 
-    /// Bytes of the text `whole` that hold the answer `messages[index]`, its end token included. `done` is where the
-    /// answer before it ended.
-    fn answer_span(
+    fn refuse_unknown_tokens(&self, id: &str, tokens: &[u32]) -> Result<(), DataError> {
+        match tokens.iter().find(|token| **token as usize >= self.vocabulary) {
+            None => Ok(()),
+            Some(&token) => Err(DataError::OutsideVocabulary {
+                place: format!("row {id}"),
+                token,
+                vocabulary: self.vocabulary,
+            }),
+        }
+    }
+
+    /// Where the answer `messages[index]` stands in the text `whole`. `done` is where the answer before it ended.
+    fn place_of_answer(
         &self,
         id: &str,
         messages: &[Message],
         index: usize,
         whole: &str,
         done: usize,
-    ) -> Result<Range<usize>, DataError> {
+    ) -> Result<Place, DataError> {
         let changed = |expected: &str, found: &str| {
             let (expected, found) = where_they_part(expected, found);
-            DataError::TemplatePrefix {
+            Ok(Place::Rewritten(DataError::TemplatePrefix {
                 id: id.to_owned(),
                 message: index + 1,
                 expected,
                 found,
-            }
+            }))
         };
         let prefix = self.render(id, &messages[..index], true)?;
         let with_answer = self.render(id, &messages[..=index], false)?;
         let Some(added) = with_answer.strip_prefix(&prefix) else {
-            return Err(changed(&prefix, &with_answer));
+            return changed(&prefix, &with_answer);
         };
         // No message contains an end token as text, so the first one is the answer's.
         let ends = self
@@ -341,12 +380,12 @@ impl Encoder {
         let end = prefix.len() + ends.min().ok_or_else(|| self.no_end_token(id))?;
         // In the whole conversation this answer must stand as it did when it was the last one.
         if !whole.starts_with(&with_answer[..end]) {
-            return Err(changed(&with_answer[..end], whole));
+            return changed(&with_answer[..end], whole);
         }
         if prefix.len() < done {
-            return Err(changed(&whole[..done], &prefix));
+            return changed(&whole[..done], &prefix);
         }
-        Ok(prefix.len()..end)
+        Ok(Place::Stable(prefix.len()..end))
     }
 
     fn refuse_end_tokens(&self, id: &str, messages: &[Message]) -> Result<(), DataError> {
@@ -368,7 +407,10 @@ impl Encoder {
     }
 
     fn render(&self, id: &str, messages: &[Message], generation_prompt: bool) -> Result<String, DataError> {
-        self.template
+        let template = self.template.as_ref().ok_or_else(|| ModelError::NoChatTemplate {
+            path: self.model.clone(),
+        })?;
+        template
             .render(messages, generation_prompt)
             .map_err(|source| DataError::Template {
                 id: id.to_owned(),
@@ -415,7 +457,7 @@ impl Encoder {
         })
     }
 
-    fn count(&self, rows: &Rows, dropped_rows: usize, sample: Sample) -> RowsReport {
+    fn count(&self, rows: &Rows, dropped_rows: usize, findings: &Findings, sample: Sample) -> RowsReport {
         let lengths = || rows.rows.iter().map(|row| row.input_ids.len());
         let (real_tokens, supervised_tokens) = (rows.tokens(), rows.supervised_tokens());
         let distinct: HashSet<&Row> = rows.rows.iter().collect();
@@ -435,8 +477,9 @@ impl Encoder {
             longest: lengths().max().unwrap_or_default(),
             shortest: lengths().min().unwrap_or_default(),
             mean_length: real_tokens as f64 / rows.rows.len() as f64,
-            boundary_differences: 0,
-            altered_texts: 0,
+            boundary_differences: findings.boundary_differences,
+            altered_texts: findings.altered_texts,
+            rewritten_answers: findings.rewritten_answers,
             largest_token: rows
                 .rows
                 .iter()

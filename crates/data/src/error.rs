@@ -48,15 +48,63 @@ pub enum DataError {
         /// Longest length allowed, in tokens.
         limit: usize,
     },
-    /// A line of the data set cannot be used.
-    #[error("line {line} of {file}: {problem}")]
+    /// A line or row of the data set cannot be used.
+    #[error("{place} of {file}: {problem}")]
     Line {
         /// Name of the file.
         file: String,
-        /// From 1, blank lines counted.
-        line: usize,
+        /// e.g. `line 3`, from 1, blank lines and a header counted; or `row 3` where a file has no lines.
+        place: String,
         /// What is wrong with it.
         problem: LineProblem,
+    },
+    /// Neither name nor content tell what form the file has.
+    #[error("{} has no form that is known", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file contradicts its form.
+    #[error("{} cannot be read as {format}: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// e.g. `Parquet`.
+        format: &'static str,
+        /// What was found.
+        reason: String,
+    },
+    /// A column was chosen in running text.
+    #[error("{} is {format}, which has no columns, but {column} was chosen for the {role}", path.display())]
+    NoColumns {
+        /// The file.
+        path: PathBuf,
+        /// e.g. `plain text`.
+        format: &'static str,
+        /// e.g. `completion`.
+        role: &'static str,
+        /// The column.
+        column: String,
+    },
+    /// A column was chosen that no row has.
+    #[error("{}: no row has the column {column} that was chosen for the {role}; the columns are {}", path.display(), columns(seen))]
+    NoSuchColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// e.g. `system`.
+        role: &'static str,
+        /// Columns of the file.
+        seen: Vec<String>,
+        /// The one that was probably meant.
+        suggestion: Option<String>,
+    },
+    /// Running text where conversations are needed.
+    #[error("{} holds running text and no conversations", path.display())]
+    NotConversations {
+        /// The file.
+        path: PathBuf,
     },
     /// The model's folder or file has a fault.
     #[error(transparent)]
@@ -69,7 +117,7 @@ pub enum DataError {
         /// What the template said.
         source: ModelError,
     },
-    /// The answer's place cannot be told, because later text changes earlier text.
+    /// The answer's place cannot be told, because it changes the text before it.
     #[error(
         "row {id}: the chat template changes earlier text once message {message} follows, so the place of that answer \
          cannot be told: expected text that goes on from {expected:?}, found {found:?}"
@@ -173,7 +221,7 @@ pub enum LineProblem {
     /// Not UTF-8.
     #[error("byte {byte} is not valid UTF-8")]
     NotUtf8 {
-        /// From 1, within the line.
+        /// From 1, within the line or the cell.
         byte: usize,
     },
     /// Longer than any row can be.
@@ -200,7 +248,7 @@ pub enum LineProblem {
     },
     /// No column tells the form of the row.
     #[error(
-        "no answer here: expected the columns prompt and completion, or instruction and output, or messages; \
+        "no answer here: expected the columns prompt and completion, or instruction and output, or messages, or text; \
          found {}",
         columns(seen)
     )]
@@ -220,6 +268,44 @@ pub enum LineProblem {
         /// Found name and the name that was probably meant.
         suggestion: Option<(String, &'static str)>,
     },
+    /// A column was chosen that the row does not have.
+    #[error(
+        "there is no column {column} for the {role}; the columns are {}",
+        columns(seen)
+    )]
+    NoSuchColumn {
+        /// As chosen.
+        column: String,
+        /// e.g. `completion`.
+        role: &'static str,
+        /// Columns of the row.
+        seen: Vec<String>,
+        /// The one that was probably meant.
+        suggestion: Option<String>,
+    },
+    /// A row of a table has more or fewer cells than its header.
+    #[error("the row has {found} cells, the header has {expected}")]
+    Ragged {
+        /// Cells of the row.
+        found: usize,
+        /// Cells of the header.
+        expected: usize,
+    },
+    /// A header names two columns alike.
+    #[error("two columns are called {column}")]
+    DuplicateColumn {
+        /// The name.
+        column: String,
+    },
+    /// Running text among conversations, or the other way round.
+    #[error(
+        "this row is running text where others are conversations, or the other way round; found {}",
+        columns(seen)
+    )]
+    Mixed {
+        /// Columns of the row.
+        seen: Vec<String>,
+    },
     /// A column holds no text.
     #[error("{column} must be text, found {found}")]
     NotText {
@@ -237,22 +323,28 @@ pub enum LineProblem {
         answer: bool,
     },
     /// `messages` is no list.
-    #[error("messages must be a list of {{\"role\", \"content\"}} objects, found {found}")]
+    #[error("{column} must be a list of {{\"role\", \"content\"}} objects, found {found}")]
     MessagesNotList {
+        /// The column.
+        column: String,
         /// e.g. `text`.
         found: &'static str,
     },
     /// A message is no object with role and content.
-    #[error("messages[{index}] must be an object with role and content, found {found}")]
+    #[error("{column}[{index}] must be an object with role and content, found {found}")]
     MessageShape {
+        /// The column.
+        column: String,
         /// From 0, as in JSON.
         index: usize,
         /// e.g. `text`, or the keys.
         found: String,
     },
     /// A role that chat templates do not know.
-    #[error("messages[{index}].role is {role:?}; expected system, user, assistant or tool")]
+    #[error("{column}[{index}] speaks as {role:?}; expected system, user, assistant or tool")]
     UnknownRole {
+        /// The column.
+        column: String,
         /// From 0, as in JSON.
         index: usize,
         /// What was found.
@@ -261,8 +353,10 @@ pub enum LineProblem {
         suggestion: Option<&'static str>,
     },
     /// Calls of tools cannot be rendered.
-    #[error("messages[{index}] has tool_calls, which are not supported")]
+    #[error("{column}[{index}] calls a tool, which is not supported")]
     ToolCalls {
+        /// The column.
+        column: String,
         /// From 0, as in JSON.
         index: usize,
     },
@@ -362,6 +456,10 @@ impl DataError {
             Self::OneRow { .. } => "one_row",
             Self::TooFewRows { .. } => "too_few_rows",
             Self::Line { problem, .. } => problem.code(),
+            Self::UnknownFormat { .. } => "data_format",
+            Self::Damaged { .. } => "data_damaged",
+            Self::NoColumns { .. } | Self::NoSuchColumn { .. } => "no_such_column",
+            Self::NotConversations { .. } => "not_conversations",
             Self::Model(error) => error.code(),
             Self::Template { .. } => "template_refuses",
             Self::TemplatePrefix { .. } => "template_prefix",
@@ -388,6 +486,23 @@ impl DataError {
                 return hints;
             }
             Self::Line { problem, .. } => return problem.hints(),
+            Self::UnknownFormat { .. } => {
+                "name the file .jsonl, .json, .csv, .parquet, .txt or .md, after what it holds".to_owned()
+            }
+            Self::Damaged { reason, .. } if reason.contains("Disabled feature at compile time") => {
+                "write the file again with snappy or zstd compression, or with none".to_owned()
+            }
+            Self::Damaged { .. } => {
+                "check that the file is whole, and that the end of its name tells what it holds".to_owned()
+            }
+            Self::NoColumns { .. } => {
+                "take data.columns out of the recipe: running text is trained in full".to_owned()
+            }
+            Self::NoSuchColumn { suggestion: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::NoSuchColumn { .. } => "choose one of these columns in data.columns".to_owned(),
+            Self::NotConversations { .. } => {
+                "choose a data set with prompt and completion, or with messages".to_owned()
+            }
             Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 "check the path; a relative path starts at the folder that the command runs in".to_owned()
             }
@@ -397,15 +512,15 @@ impl DataError {
             }
             Self::Write { .. } => "check that the folder exists and can be written by this user".to_owned(),
             Self::Empty { .. } => {
-                "write one JSON object a line, e.g. {\"prompt\": \"…\", \"completion\": \"…\"}".to_owned()
+                "fill it, e.g. with one JSON object a line: {\"prompt\": \"…\", \"completion\": \"…\"}".to_owned()
             }
             Self::TooFewRows { left, total, .. } if left < total => {
                 "raise max_length, or shorten or split the long rows".to_owned()
             }
             Self::OneRow { .. } | Self::TooFewRows { .. } => "add rows; some hundreds are a usual beginning".to_owned(),
             Self::TemplatePrefix { .. } => {
-                "split the conversation into rows that end with one answer each, or use a model whose template keeps \
-                 earlier turns as they are"
+                "some templates show the system message only until the answer comes: put its text into the user's message; \
+                 else use a model whose template keeps earlier text as it is"
                     .to_owned()
             }
             Self::NoEndToken { .. } => {
@@ -443,6 +558,10 @@ impl LineProblem {
             Self::NotObject { .. } => "not_object",
             Self::UnknownColumns { .. } => "unknown_columns",
             Self::MissingColumn { .. } => "missing_column",
+            Self::NoSuchColumn { .. } => "no_such_column",
+            Self::Ragged { .. } => "ragged_row",
+            Self::DuplicateColumn { .. } => "duplicate_column",
+            Self::Mixed { .. } => "mixed_rows",
             Self::NotText { .. } => "not_text",
             Self::EmptyText { answer: true, .. } => "empty_answer",
             Self::EmptyText { answer: false, .. } => "empty_prompt",
@@ -459,12 +578,17 @@ impl LineProblem {
         let hint = match self {
             Self::UnknownColumns { suggestion: Some((found, meant)), .. }
             | Self::MissingColumn { suggestion: Some((found, meant)), .. } => {
-                format!("did you mean {meant}? Rename the column {found}")
+                format!("did you mean {meant}? Rename the column {found}, or name it in data.columns")
             }
             Self::UnknownRole { suggestion: Some(meant), .. } => format!("did you mean {meant}?"),
-            Self::NotUtf8 { .. } => {
-                "save the file as UTF-8 (JSON allows no other encoding)".to_owned()
+            Self::NotUtf8 { .. } => "save the file as UTF-8".to_owned(),
+            Self::NoSuchColumn { suggestion: Some(meant), .. } => format!("did you mean {meant}?"),
+            Self::NoSuchColumn { .. } => "choose one of these columns in data.columns".to_owned(),
+            Self::Ragged { .. } => {
+                "put cells that hold a delimiter, a quote or a line break between double quotes".to_owned()
             }
+            Self::DuplicateColumn { .. } => "give each column a name of its own".to_owned(),
+            Self::Mixed { .. } => "put running text and conversations into files of their own".to_owned(),
             Self::NotJson { part_of_larger: true, .. } | Self::NotObject { found: "a list" } => {
                 "the file must be JSON lines: each line one whole object, no list around them and no line breaks \
                  within; `jq -c '.[]' file.json > file.jsonl` converts a list"
@@ -474,10 +598,13 @@ impl LineProblem {
                 "write one JSON object a line, e.g. {\"prompt\": \"…\", \"completion\": \"…\"}".to_owned()
             }
             Self::UnknownColumns { .. } | Self::MissingColumn { .. } => {
-                "use prompt and completion, or instruction, input and output, or messages; further columns are ignored"
+                "use prompt and completion, or instruction, input and output, or messages, or name the columns in the recipe: \
+                 data.columns = { prompt = \"…\", completion = \"…\" }"
                     .to_owned()
             }
-            Self::NotText { .. } => "put the text itself there, in quotes".to_owned(),
+            Self::NotText { .. } => {
+                "put the text itself there, in quotes, or choose another column in data.columns".to_owned()
+            }
             Self::EmptyText { .. } => "fill it or take the row out".to_owned(),
             Self::MessagesNotList { .. } | Self::MessageShape { .. } | Self::UnknownRole { .. } => {
                 "e.g. {\"messages\": [{\"role\": \"user\", \"content\": \"…\"}, {\"role\": \"assistant\", \"content\": \

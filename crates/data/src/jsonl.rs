@@ -1,111 +1,40 @@
-//! Data sets as people have them: JSON lines in one of three common forms.
+//! JSON lines: one object a line.
 //!
-//! A wrong row must be named by its line before anything is trained, so every row is checked in full here and no
-//! column is guessed. Columns that are not part of a form are left alone.
+//! A wrong row must be named by its line before anything is trained, so every line is read in full.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
-use std::path::Path;
+use std::io::{BufRead, Read as _};
 
 use serde_json::{Map, Value};
-use tunesmith_models::Message;
 
-use crate::{DataError, LineProblem};
+use crate::LineProblem;
+use crate::conversation::kind;
+use crate::dataset::{Fault, Place, Row};
 
 /// Longest line that is read, in bytes. No context is that long; a file without line breaks must not fill the memory.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
-
-/// Names in use elsewhere for what this crate calls otherwise.
-const COLUMN_ALIASES: [(&str, &str); 14] = [
-    ("question", "prompt"),
-    ("query", "prompt"),
-    ("text", "prompt"),
-    ("answer", "completion"),
-    ("response", "completion"),
-    ("target", "completion"),
-    ("chosen", "completion"),
-    ("sql", "completion"),
-    ("conversations", "messages"),
-    ("conversation", "messages"),
-    ("dialog", "messages"),
-    ("chat", "messages"),
-    ("instructions", "instruction"),
-    ("outputs", "output"),
-];
-const ROLE_ALIASES: [(&str, &str); 6] = [
-    ("human", "user"),
-    ("gpt", "assistant"),
-    ("bot", "assistant"),
-    ("model", "assistant"),
-    ("ai", "assistant"),
-    ("function", "tool"),
-];
-
-/// One row of a data set as a conversation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Example {
-    /// The row's `id`, or `line-` and its line number.
-    pub id: String,
-    /// The conversation; the last message is the assistant's.
-    pub messages: Vec<Message>,
-}
-
-/// Reads a data set in JSON lines, in file order.
-///
-/// A row has one of these forms, told by its columns (`messages` first where there are several):
-/// `messages` (a list of `{role, content}` ending with the assistant's), `prompt` and `completion`, or `instruction`,
-/// `output` and perhaps `input` (put below the instruction after a blank line). The latter two may have `system`.
-/// Any may have `id` (text or a number). A byte order mark, CRLF and blank lines are accepted.
-///
-/// # Errors
-/// [`DataError::Read`], [`DataError::Empty`], [`DataError::OneRow`], or [`DataError::Line`] for the first row that
-/// cannot be used.
-pub fn read_jsonl(path: &Path) -> Result<Vec<Example>, DataError> {
-    let read_error = |source| DataError::Read {
-        path: path.to_owned(),
-        source,
-    };
-    let file_name = path.file_name().map_or_else(
-        || path.display().to_string(),
-        |n| n.to_string_lossy().into_owned(),
-    );
-    let mut reader = BufReader::new(File::open(path).map_err(read_error)?);
-    let mut examples = Vec::new();
+/// Tells `each` of every row in order. A byte order mark, CRLF and blank lines are accepted.
+pub(crate) fn read(
+    mut reader: impl BufRead,
+    each: &mut dyn FnMut(Row) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let mut bytes = Vec::new();
     for line in 1.. {
         bytes.clear();
         let limit = MAX_LINE_BYTES as u64 + 1;
-        if reader
-            .by_ref()
-            .take(limit)
-            .read_until(b'\n', &mut bytes)
-            .map_err(read_error)?
-            == 0
-        {
+        if reader.by_ref().take(limit).read_until(b'\n', &mut bytes)? == 0 {
             break;
         }
-        let example = parse_line(&bytes, line).map_err(|problem| DataError::Line {
-            file: file_name.clone(),
-            line,
-            problem,
-        })?;
-        examples.extend(example);
+        let place = Place::Line(line);
+        if let Some(columns) = parse_line(&bytes, line).map_err(|problem| Fault::Row(place, problem))? {
+            each(Row { place, columns })?;
+        }
     }
-    match examples.len() {
-        0 => Err(DataError::Empty {
-            path: path.to_owned(),
-        }),
-        1 => Err(DataError::OneRow {
-            path: path.to_owned(),
-        }),
-        _ => Ok(examples),
-    }
+    Ok(())
 }
 
-/// The example of one line; `None` for a blank one.
-fn parse_line(bytes: &[u8], line: usize) -> Result<Option<Example>, LineProblem> {
+/// The object of one line; nothing for a blank one.
+fn parse_line(bytes: &[u8], line: usize) -> Result<Option<Map<String, Value>>, LineProblem> {
     if bytes.len() > MAX_LINE_BYTES {
         return Err(LineProblem::TooLong {
             limit: MAX_LINE_BYTES,
@@ -123,27 +52,10 @@ fn parse_line(bytes: &[u8], line: usize) -> Result<Option<Example>, LineProblem>
     if text.is_empty() {
         return Ok(None);
     }
-    let value: Value = serde_json::from_str(text).map_err(|error| json_problem(text, &error))?;
-    let Value::Object(columns) = value else {
-        return Err(LineProblem::NotObject { found: kind(&value) });
-    };
-    let messages = if columns.contains_key("messages") {
-        conversation(&columns)?
-    } else if has_any(&columns, &["prompt", "completion"]) {
-        prompt_and_completion(&columns)?
-    } else if has_any(&columns, &["instruction", "output"]) {
-        instruction_and_output(&columns)?
-    } else {
-        let meant = ["messages", "prompt", "completion", "instruction", "output"];
-        return Err(LineProblem::UnknownColumns {
-            seen: names(&columns),
-            suggestion: suggest(&columns, &meant),
-        });
-    };
-    Ok(Some(Example {
-        id: row_id(&columns, line)?,
-        messages,
-    }))
+    match serde_json::from_str(text).map_err(|error| json_problem(text, &error))? {
+        Value::Object(columns) => Ok(Some(columns)),
+        other => Err(LineProblem::NotObject { found: kind(&other) }),
+    }
 }
 
 fn json_problem(text: &str, error: &serde_json::Error) -> LineProblem {
@@ -159,221 +71,13 @@ fn json_problem(text: &str, error: &serde_json::Error) -> LineProblem {
     }
 }
 
-fn row_id(columns: &Map<String, Value>, line: usize) -> Result<String, LineProblem> {
-    match columns.get("id") {
-        None | Some(Value::Null) => Ok(format!("line-{line}")),
-        Some(Value::String(id)) => Ok(id.clone()),
-        Some(Value::Number(id)) => Ok(id.to_string()),
-        Some(other) => Err(LineProblem::NotText {
-            column: "id".to_owned(),
-            found: kind(other),
-        }),
-    }
-}
-
-fn prompt_and_completion(columns: &Map<String, Value>) -> Result<Vec<Message>, LineProblem> {
-    let prompt = required(columns, "prompt", false)?;
-    let completion = required(columns, "completion", true)?;
-    with_system(columns, prompt, completion)
-}
-
-fn instruction_and_output(columns: &Map<String, Value>) -> Result<Vec<Message>, LineProblem> {
-    let mut prompt = required(columns, "instruction", false)?;
-    if let Some(input) = optional(columns, "input")? {
-        prompt.push_str("\n\n");
-        prompt.push_str(&input);
-    }
-    let output = required(columns, "output", true)?;
-    with_system(columns, prompt, output)
-}
-
-fn with_system(
-    columns: &Map<String, Value>,
-    prompt: String,
-    answer: String,
-) -> Result<Vec<Message>, LineProblem> {
-    let mut messages = Vec::with_capacity(3);
-    if let Some(system) = optional(columns, "system")? {
-        messages.push(message("system", system));
-    }
-    messages.push(message("user", prompt));
-    messages.push(message("assistant", answer));
-    Ok(messages)
-}
-
-fn conversation(columns: &Map<String, Value>) -> Result<Vec<Message>, LineProblem> {
-    let list = match columns.get("messages") {
-        Some(Value::Array(list)) => list,
-        other => {
-            return Err(LineProblem::MessagesNotList {
-                found: other.map_or("nothing", kind),
-            });
-        }
-    };
-    let messages: Vec<Message> = list
-        .iter()
-        .enumerate()
-        .map(|(index, value)| one_message(index, value))
-        .collect::<Result<_, _>>()?;
-    match messages.last() {
-        None => {
-            return Err(LineProblem::EmptyText {
-                column: "messages".to_owned(),
-                answer: false,
-            });
-        }
-        Some(last) if last.role != "assistant" => {
-            return Err(LineProblem::LastNotAssistant {
-                role: last.role.clone(),
-            });
-        }
-        Some(_) => {}
-    }
-    let first_answer = messages
-        .iter()
-        .position(|m| m.role == "assistant")
-        .unwrap_or_default();
-    if !messages[..first_answer].iter().any(|m| m.role == "user") {
-        return Err(LineProblem::NoQuestion);
-    }
-    Ok(messages)
-}
-
-fn one_message(index: usize, value: &Value) -> Result<Message, LineProblem> {
-    let Value::Object(fields) = value else {
-        return Err(LineProblem::MessageShape {
-            index,
-            found: kind(value).to_owned(),
-        });
-    };
-    let (Some(role), Some(content)) = (fields.get("role"), fields.get("content")) else {
-        let keys = names(fields).join(", ");
-        return Err(LineProblem::MessageShape {
-            index,
-            found: format!("one with {keys}"),
-        });
-    };
-    let role = text(role, || format!("messages[{index}].role"))?;
-    if !ROLES.contains(&role.as_str()) {
-        let lower = role.to_lowercase();
-        let suggestion = alias(&ROLE_ALIASES, &lower).or_else(|| nearest(&lower, &ROLES));
-        return Err(LineProblem::UnknownRole {
-            index,
-            role,
-            suggestion,
-        });
-    }
-    // They would be lost without a word: the messages of chat templates here are role and content alone.
-    let no_calls = |calls: &Value| calls.is_null() || calls.as_array().is_some_and(Vec::is_empty);
-    if fields.get("tool_calls").is_some_and(|calls| !no_calls(calls)) {
-        return Err(LineProblem::ToolCalls { index });
-    }
-    let column = || format!("messages[{index}].content");
-    let content = text(content, column)?;
-    let answer = role == "assistant";
-    if content.trim().is_empty() && (answer || role == "user") {
-        return Err(LineProblem::EmptyText {
-            column: column(),
-            answer,
-        });
-    }
-    Ok(message(&role, content))
-}
-
-fn message(role: &str, content: String) -> Message {
-    Message {
-        role: role.to_owned(),
-        content,
-    }
-}
-
-fn required(columns: &Map<String, Value>, column: &'static str, answer: bool) -> Result<String, LineProblem> {
-    let Some(value) = columns.get(column) else {
-        return Err(LineProblem::MissingColumn {
-            column,
-            seen: names(columns),
-            suggestion: suggest(columns, &[column]),
-        });
-    };
-    let value = text(value, || column.to_owned())?;
-    if value.trim().is_empty() {
-        return Err(LineProblem::EmptyText {
-            column: column.to_owned(),
-            answer,
-        });
-    }
-    Ok(value)
-}
-
-/// A column that may be missing, null or empty, which all mean the same.
-fn optional(columns: &Map<String, Value>, column: &'static str) -> Result<Option<String>, LineProblem> {
-    match columns.get(column) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => Ok(Some(text(value, || column.to_owned())?).filter(|t| !t.trim().is_empty())),
-    }
-}
-
-fn text(value: &Value, column: impl FnOnce() -> String) -> Result<String, LineProblem> {
-    match value {
-        Value::String(text) => Ok(text.clone()),
-        other => Err(LineProblem::NotText {
-            column: column(),
-            found: kind(other),
-        }),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-fn has_any(columns: &Map<String, Value>, wanted: &[&str]) -> bool {
-    wanted.iter().any(|column| columns.contains_key(*column))
-}
-
-fn names(columns: &Map<String, Value>) -> Vec<String> {
-    columns.keys().cloned().collect()
-}
-
-/// The column of the row that was probably meant to be one of `wanted`.
-fn suggest(columns: &Map<String, Value>, wanted: &[&'static str]) -> Option<(String, &'static str)> {
-    columns.keys().find_map(|found| {
-        let lower = found.to_lowercase();
-        let by_alias = alias(&COLUMN_ALIASES, &lower).filter(|meant| wanted.contains(meant));
-        by_alias
-            .or_else(|| nearest(&lower, wanted))
-            .map(|meant| (found.clone(), meant))
-    })
-}
-
-fn alias(aliases: &[(&str, &'static str)], found: &str) -> Option<&'static str> {
-    aliases
-        .iter()
-        .find(|(name, _)| *name == found)
-        .map(|(_, meant)| *meant)
-}
-
-/// The candidate within two typing mistakes.
-fn nearest(found: &str, candidates: &[&'static str]) -> Option<&'static str> {
-    let distance = |candidate: &str| strsim::damerau_levenshtein(found, candidate);
-    candidates
-        .iter()
-        .copied()
-        .min_by_key(|candidate| distance(candidate))
-        .filter(|best| distance(best) <= 2)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
+    use std::path::Path;
+
+    use super::MAX_LINE_BYTES;
+    use crate::{DataError, Example, read_jsonl};
 
     const GOOD: &str = r#"{"prompt": "p", "completion": "c"}"#;
 
@@ -454,15 +158,13 @@ mod tests {
         );
         assert_eq!(
             error.hints(),
-            ["did you mean completion? Rename the column completon"]
+            ["did you mean completion? Rename the column completon, or name it in data.columns"]
         );
-        let error = error_of(r#"{"prompt": "p", "sql": "c"}"#);
-        assert_eq!(error.hints(), ["did you mean completion? Rename the column sql"]);
-        let error = error_of(r#"{"conversations": []}"#);
+        let error = error_of(r#"{"mesages": 1}"#);
         assert_eq!(error.code(), "unknown_columns");
         assert_eq!(
             error.hints(),
-            ["did you mean messages? Rename the column conversations"]
+            ["did you mean messages? Rename the column mesages, or name it in data.columns"]
         );
         let error = error_of(r#"{"a": 1, "b": 2}"#);
         assert!(error.to_string().ends_with("found a, b"), "{error}");
@@ -485,7 +187,7 @@ mod tests {
             (r#"{"messages": []}"#, "empty_prompt"),
             (r#"{"messages": ["hello"]}"#, "message_shape"),
             (
-                r#"{"messages": [{"from": "human", "value": "q"}]}"#,
+                r#"{"messages": [{"from": "human", "content": "q"}]}"#,
                 "message_shape",
             ),
             (

@@ -6,22 +6,43 @@
 //! it, and every finding is counted in a [`RowsReport`] that a person can read.
 //!
 //! ```text
-//! file.jsonl -- read_jsonl --> [Example] -- Encoder::rows --> (Rows, RowsReport) -- Rows::write --> train.safetensors
-//!                                                                                                  rows.json
+//! file -- DataSet::read --> Content -- Encoder::rows_of --> (Rows, RowsReport) -- Rows::write --> train.safetensors
+//!                                                                                            rows.json
 //! ```
 
+mod columns;
+mod conversation;
+mod csv;
+mod dataset;
 mod encoder;
 mod error;
 mod files;
+mod json;
 mod jsonl;
+mod names;
 mod order;
+mod parquet;
 mod report;
 mod rows;
+mod text;
 
+use tunesmith_models::Message;
+
+/// One row of a data set as a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Example {
+    /// The row's `id`, or `line-` and its line number.
+    pub id: String,
+    /// The conversation; the last message is the assistant's.
+    pub messages: Vec<Message>,
+}
+
+pub use columns::{Columns, Role};
+pub use dataset::{ColumnInfo, ColumnUse, Content, DataSet, Format, Reading, read_jsonl};
 pub use encoder::{Encoder, LongRows, Policy};
 pub use error::{DataError, LineProblem, RowsProblem};
 pub use files::hash_file;
-pub use jsonl::{Example, read_jsonl};
 pub use order::epoch_order;
 pub use report::{RowsReport, Sample, SamplePart};
 pub use rows::{ROWS_FILE, ROWS_MANIFEST, Row, Rows, RowsInfo, RowsManifest};
+pub use text::Document;

@@ -32,6 +32,9 @@ pub struct RowsReport {
     pub boundary_differences: usize,
     /// Rows whose tokens do not say their text exactly: the tokenizer has no token for a character or rewrites it.
     pub altered_texts: usize,
+    /// Answers that are read and not trained, because the chat template rewrites them once more follows.
+    #[serde(default)]
+    pub rewritten_answers: usize,
     /// Largest token id in the rows.
     pub largest_token: u32,
     /// Size of the model's vocabulary.
@@ -102,6 +105,13 @@ impl RowsReport {
                 self.altered_texts, self.rows
             ));
         }
+        if self.rewritten_answers > 0 {
+            warnings.push(format!(
+                "{} answers are read and not trained, because the model's chat template rewrites them once more follows; \
+                 a row of its own for each answer trains them too",
+                self.rewritten_answers
+            ));
+        }
         warnings
     }
 }
@@ -129,6 +139,7 @@ pub(crate) mod tests {
             mean_length: 2.5,
             boundary_differences: 0,
             altered_texts: 0,
+            rewritten_answers: 0,
             largest_token: 5,
             vocabulary: 6,
             sample: Sample {
@@ -149,13 +160,16 @@ pub(crate) mod tests {
         let found = RowsReport {
             dropped_rows: 3,
             duplicates: 1,
+            rewritten_answers: 7,
             ..report()
         };
         assert_eq!(
             found.warnings(),
             [
                 "3 of 5 rows were left out because they are too long",
-                "1 of 2 rows repeat an earlier row"
+                "1 of 2 rows repeat an earlier row",
+                "7 answers are read and not trained, because the model's chat template rewrites them once more follows; \
+                 a row of its own for each answer trains them too"
             ]
         );
     }

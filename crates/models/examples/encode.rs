@@ -1,7 +1,7 @@
 //! Encodes texts and renders chats with a model's own tokenizer and template, for comparison with a reference.
 //!
 //! `encode MODEL < requests.jsonl > answers.jsonl`: a line `{"text"}` gives `{"ids"}`; a line
-//! `{"messages", "add_generation_prompt"}` gives `{"text"}`.
+//! `{"messages", "add_generation_prompt"}` gives `{"text"}`, or `{"error"}` where the template refuses the messages.
 
 use std::error::Error;
 use std::io::{BufRead, BufWriter, Write};
@@ -44,9 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             Request::Chat {
                 messages,
                 add_generation_prompt,
-            } => {
-                json!({ "text": template.render(&messages, add_generation_prompt)? })
-            }
+            } => match template.render(&messages, add_generation_prompt) {
+                Ok(text) => json!({ "text": text }),
+                Err(error) => json!({ "error": error.to_string() }),
+            },
         };
         writeln!(out, "{answer}")?;
     }

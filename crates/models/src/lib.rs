@@ -4,13 +4,14 @@
 //! header before anything is read by it, so that a broken download is a sentence now and not a wrong loss later. Both forms
 //! look the same from then on: tensors go by their Hugging Face names and come as f32, the tokenizer is a
 //! [`tokenizers::Tokenizer`], the chat template renders messages to text. No libtorch here: the data pipeline and every
-//! engine share this crate.
+//! engine share this crate. [`hub`] brings models here in the first place.
 
 mod chat_template;
 mod config;
 mod error;
 mod folder;
 mod gguf;
+pub mod hub;
 mod model;
 
 pub use chat_template::{ChatTemplate, Message};

@@ -233,10 +233,7 @@ impl Model {
                 }
             }
         }
-        Ok(hash.finalize().iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        }))
+        Ok(hex(&hash.finalize()))
     }
 
     /// Compares what is stored with what the configuration leads to: nothing missing, misshapen or left over.
@@ -274,6 +271,15 @@ impl Model {
             Form::Gguf(_) => Ok(()),
         }
     }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 pub(crate) fn io_error(path: &Path, source: std::io::Error) -> ModelError {

@@ -1,6 +1,7 @@
 //! What a row must hold, shown with a small tokenizer and templates written for the purpose.
 
 use super::*;
+use crate::Document;
 use serde_json::json;
 use tokenizers::TruncationParams;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
@@ -11,6 +12,11 @@ const VOCABULARY: usize = 256 + 1 + 2;
 
 /// Bytes, one merge (two line breaks) and the two special tokens of [`CHATML`].
 fn tokenizer() -> Tokenizer {
+    tokenizer_with(&["<s>", "</s>"])
+}
+
+/// Bytes, one merge (two line breaks) and special tokens, the first of them with the id 257.
+fn tokenizer_with(special: &[&str]) -> Tokenizer {
     let mut vocabulary: Vec<String> = ByteLevel::alphabet().iter().map(char::to_string).collect();
     vocabulary.sort_unstable();
     vocabulary.push("ĊĊ".to_owned());
@@ -21,13 +27,17 @@ fn tokenizer() -> Tokenizer {
         .collect();
     let byte_level =
         json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
-    let special = |id: u32, text: &str| {
-        json!({"id": id, "content": text, "single_word": false, "lstrip": false, "rstrip": false,
-               "normalized": false, "special": true})
-    };
+    let special: Vec<_> = special
+        .iter()
+        .zip(257..)
+        .map(|(text, id)| {
+            json!({"id": id, "content": text, "single_word": false, "lstrip": false, "rstrip": false,
+                   "normalized": false, "special": true})
+        })
+        .collect();
     let file = json!({
         "version": "1.0", "truncation": null, "padding": null, "normalizer": null, "post_processor": null,
-        "added_tokens": [special(257, "<s>"), special(258, "</s>")],
+        "added_tokens": special,
         "pre_tokenizer": byte_level, "decoder": byte_level,
         "model": {"type": "BPE", "vocab": vocabulary, "merges": [["Ċ", "Ċ"]]}
     });
@@ -38,7 +48,14 @@ fn encoder_with(template: &str, context: usize) -> Encoder {
     let tokenizer = tokenizer();
     let end = tokenizer.token_to_id("</s>").unwrap();
     let template = ChatTemplate::new(template, Some("<s>"), Some("</s>")).unwrap();
-    Encoder::from_parts(tokenizer, template, &[end], context, VOCABULARY)
+    Encoder::from_parts(
+        tokenizer,
+        Some(template),
+        &[end],
+        context,
+        VOCABULARY,
+        Path::new("model"),
+    )
 }
 
 fn encoder() -> Encoder {
@@ -125,7 +142,14 @@ fn text_that_the_tokenizer_leaves_out_is_counted() {
     let template = ChatTemplate::new(CHATML, Some("<s>"), Some("</s>")).unwrap();
     let tokenizer = Tokenizer::from_bytes(file.to_string()).unwrap();
     let end = tokenizer.token_to_id("</s>").unwrap();
-    let encoder = Encoder::from_parts(tokenizer, template, &[end], 1000, VOCABULARY);
+    let encoder = Encoder::from_parts(
+        tokenizer,
+        Some(template),
+        &[end],
+        1000,
+        VOCABULARY,
+        Path::new("model"),
+    );
     let examples = ["ab", "az", "b"].map(|answer| example(&[("user", "q"), ("assistant", answer)]));
     let (_, report) = encoder
         .rows(&examples, Policy::default(), &mut |_, _| {})
@@ -134,33 +158,270 @@ fn text_that_the_tokenizer_leaves_out_is_counted() {
 }
 
 #[test]
-fn a_template_that_rewrites_earlier_text_is_refused() {
+fn an_answer_that_the_template_rewrites_is_read_and_not_trained() {
     // Like templates that take an earlier answer's reasoning away once more follows.
     let only_last = "{% for message in messages %}{{ '<s>' + message['role'] + '\n' }}{% if loop.last or \
                      message['role'] == 'user' %}{{ message['content'] }}{% endif %}{{ '</s>' }}{% endfor %}\
                      {% if add_generation_prompt %}{{ '<s>assistant\n' }}{% endif %}";
-    let turns = [
+    let conversation = example(&[
         ("user", "1"),
         ("assistant", "one"),
         ("user", "2"),
         ("assistant", "two"),
-    ];
-    let error = encoder_with(only_last, 1000).row(&example(&turns)).unwrap_err();
-    assert_eq!(error.code(), "template_prefix");
-    assert!(error.to_string().contains("message 2 follows"), "{error}");
-    assert!(encoder_with(only_last, 1000).row(&example(&turns[..2])).is_ok());
+    ]);
+    let encoder = encoder_with(only_last, 1000);
+    assert_eq!(
+        marked(&encoder, &conversation),
+        "<s>user\n1</s><s>assistant\n</s><s>user\n2</s><s>assistant\n⟦two</s>⟧"
+    );
+    let (_, report) = encoder
+        .rows(
+            &[conversation.clone(), conversation],
+            Policy::default(),
+            &mut |_, _| {},
+        )
+        .unwrap();
+    assert_eq!(report.rewritten_answers, 2);
+    assert!(
+        report
+            .warnings()
+            .iter()
+            .any(|w| w.starts_with("2 answers are read and not trained"))
+    );
+}
+
+#[test]
+fn an_answer_that_no_prompt_leads_to_is_refused() {
     // A generation prompt that is no beginning of an answer.
     let other_prompt = CHATML.replace("'<s>assistant\n'", "'<s>model\n'");
     let error = encoder_with(&other_prompt, 1000)
-        .row(&example(&turns[..2]))
+        .row(&example(&[("user", "q"), ("assistant", "a")]))
         .unwrap_err();
     let DataError::TemplatePrefix { expected, found, .. } = &error else {
         panic!("{error}")
     };
     assert_eq!(
         (expected.as_str(), found.as_str()),
-        ("model\n", "assistant\none</s>\n")
+        ("model\n", "assistant\na</s>\n")
     );
+}
+
+/// A family of models by its template, special tokens and end token.
+fn family(template: &str, special: &[&str], end: &str) -> Encoder {
+    let tokenizer = tokenizer_with(special);
+    let end_id = tokenizer.token_to_id(end).unwrap();
+    let template = ChatTemplate::new(template, Some(special[0]), Some(end)).unwrap();
+    let vocabulary = 257 + special.len();
+    Encoder::from_parts(
+        tokenizer,
+        Some(template),
+        &[end_id],
+        1000,
+        vocabulary,
+        Path::new("model"),
+    )
+}
+
+macro_rules! template {
+    ($name:literal) => {
+        include_str!(concat!("../../../models/tests/models/templates/", $name))
+    };
+}
+
+const CHATML_TOKENS: [&str; 2] = ["<|im_start|>", "<|im_end|>"];
+const SYSTEM_AND_TWO_TURNS: [(&str, &str); 5] = [
+    ("system", "s"),
+    ("user", "1"),
+    ("assistant", "one"),
+    ("user", "2"),
+    ("assistant", "two"),
+];
+
+#[test]
+fn qwen25_and_smollm2_train_every_answer() {
+    for template in [template!("qwen25.jinja"), template!("chatml.jinja")] {
+        let encoder = family(template, &CHATML_TOKENS, "<|im_end|>");
+        assert_eq!(
+            marked(&encoder, &example(&SYSTEM_AND_TWO_TURNS)),
+            "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\n⟦one<|im_end|>⟧\n\
+             <|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n⟦two<|im_end|>⟧"
+        );
+    }
+}
+
+#[test]
+fn qwen3_trains_the_newest_thoughts_and_reads_earlier_answers_without_theirs() {
+    let encoder = family(template!("thinking.jinja"), &CHATML_TOKENS, "<|im_end|>");
+    assert_eq!(
+        marked(
+            &encoder,
+            &example(&[
+                ("user", "1"),
+                ("assistant", "<think>\nhm\n</think>\n\none"),
+                ("user", "2"),
+                ("assistant", "<think>\nyes\n</think>\n\ntwo"),
+            ])
+        ),
+        "<|im_start|>user\n1<|im_end|>\n<|im_start|>assistant\none<|im_end|>\n<|im_start|>user\n2<|im_end|>\n\
+         <|im_start|>assistant\n⟦<think>yes</think>\ntwo<|im_end|>⟧"
+    );
+    // Without a user in between, both answers keep their thoughts: both are trained.
+    let row = marked(
+        &encoder,
+        &example(&[
+            ("user", "1"),
+            ("assistant", "<think>a</think>look"),
+            ("tool", "t"),
+            ("assistant", "<think>b</think>done"),
+        ]),
+    );
+    assert_eq!(row.matches('⟦').count(), 2, "{row}");
+}
+
+#[test]
+fn llama3_trains_every_answer() {
+    let special = [
+        "<|begin_of_text|>",
+        "<|start_header_id|>",
+        "<|end_header_id|>",
+        "<|eot_id|>",
+    ];
+    let encoder = family(template!("llama31.jinja"), &special, "<|eot_id|>");
+    let row = marked(&encoder, &example(&SYSTEM_AND_TWO_TURNS));
+    assert!(
+        row.ends_with(
+            "<|start_header_id|>assistant<|end_header_id|>\n\n⟦one<|eot_id|>⟧<|start_header_id|>user<|end_header_id|>\n\n\
+             2<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n⟦two<|eot_id|>⟧"
+        ),
+        "{row}"
+    );
+}
+
+#[test]
+fn gemma_trains_every_answer_and_may_have_no_system_role() {
+    let special = ["<bos>", "<start_of_turn>", "<end_of_turn>"];
+    let encoder = family(template!("gemma.jinja"), &special, "<end_of_turn>");
+    assert_eq!(
+        marked(&encoder, &example(&SYSTEM_AND_TWO_TURNS)),
+        "<bos><start_of_turn>user\ns\n\n1<end_of_turn>\n<start_of_turn>model\n⟦one<end_of_turn>⟧\n\
+         <start_of_turn>user\n2<end_of_turn>\n<start_of_turn>model\n⟦two<end_of_turn>⟧"
+    );
+    let without = family(template!("gemma_without_system.jinja"), &special, "<end_of_turn>");
+    let error = without.row(&example(&SYSTEM_AND_TWO_TURNS)).unwrap_err();
+    assert_eq!(error.code(), "template_refuses");
+    assert!(
+        error.to_string().contains("this model takes no system message"),
+        "{error}"
+    );
+    let row = marked(&without, &example(&SYSTEM_AND_TWO_TURNS[1..]));
+    assert_eq!(row.matches('⟦').count(), 2, "{row}");
+}
+
+#[test]
+fn mistral_trains_what_the_system_text_does_not_move() {
+    let special = ["<s>", "</s>", "[INST]", "[/INST]"];
+    let encoder = family(template!("mistral.jinja"), &special, "</s>");
+    assert_eq!(
+        marked(&encoder, &example(&SYSTEM_AND_TWO_TURNS)),
+        "<s>[INST] 1[/INST] one</s>[INST] s\n\n2[/INST]⟦ two</s>⟧",
+        "the first answer was given with the system text before it, which has moved on"
+    );
+    assert_eq!(
+        marked(&encoder, &example(&SYSTEM_AND_TWO_TURNS[1..])),
+        "<s>[INST] 1[/INST]⟦ one</s>⟧[INST] 2[/INST]⟦ two</s>⟧"
+    );
+    // Where the system text is gone as soon as there is an answer, training would never see it: refused, with a way out.
+    let last = family(template!("mistral_last.jinja"), &special, "</s>");
+    let error = last.row(&example(&SYSTEM_AND_TWO_TURNS[..3])).unwrap_err();
+    assert_eq!(error.code(), "template_prefix");
+    assert!(
+        error.hints()[0].contains("put its text into the user's message"),
+        "{:?}",
+        error.hints()
+    );
+    assert!(last.row(&example(&SYSTEM_AND_TWO_TURNS[1..])).is_ok());
+}
+
+#[test]
+fn a_model_without_a_template_says_so_when_a_conversation_comes() {
+    let encoder = Encoder::from_parts(
+        tokenizer(),
+        None,
+        &[258],
+        1000,
+        VOCABULARY,
+        Path::new("some/base"),
+    );
+    let error = encoder
+        .row(&example(&[("user", "q"), ("assistant", "a")]))
+        .unwrap_err();
+    assert_eq!(error.code(), "chat_template_missing");
+    assert!(error.to_string().contains("some/base"), "{error}");
+}
+
+fn document(text: &str, markdown: bool) -> Document {
+    Document {
+        id: "notes.md".to_owned(),
+        text: text.to_owned(),
+        markdown,
+    }
+}
+
+fn text_rows(encoder: &Encoder, documents: &[Document], max_length: usize) -> (Vec<String>, RowsReport) {
+    let policy = Policy {
+        max_length: Some(max_length),
+        ..Policy::default()
+    };
+    let (rows, report) = encoder.text_rows(documents, policy, &mut |_, _| {}).unwrap();
+    let texts = rows
+        .rows
+        .iter()
+        .map(|row| encoder.sample("", row).unwrap().to_string())
+        .collect();
+    (texts, report)
+}
+
+#[test]
+fn running_text_is_trained_in_full_in_rows_of_whole_paragraphs() {
+    let text = "# One\n\nfirst words\n\nmore\n\n## Two\n\na line\nanother line that is long\n";
+    let (rows, report) = text_rows(&encoder(), &[document(text, true)], 30);
+    assert_eq!(
+        rows,
+        [
+            "#⟦ One\n\nfirst words\n\nmore\n\n⟧",
+            "#⟦# Two\n\na line\n⟧",
+            "a⟦nother line that is long\n⟧"
+        ]
+    );
+    assert_eq!(report.supervised_tokens, report.real_tokens - 3);
+    assert_eq!((report.altered_texts, report.dropped_rows), (0, 0));
+    assert_eq!(report.sample.id, "notes.md");
+}
+
+#[test]
+fn a_word_longer_than_a_row_is_cut_between_letters() {
+    let (rows, report) = text_rows(&encoder(), &[document("ääääääääää", false)], 7);
+    // Two bytes a letter, so a row of seven tokens holds three letters.
+    assert_eq!(rows.len(), 4);
+    assert_eq!(report.longest, 6);
+    assert_eq!(report.altered_texts, 0);
+    let one = encoder().text_rows(&[document("a", false)], Policy::default(), &mut |_, _| {});
+    assert_eq!(one.unwrap_err().code(), "too_few_rows");
+}
+
+#[test]
+fn what_a_tokenizer_puts_before_a_text_stands_before_every_row() {
+    let mut file: serde_json::Value = serde_json::from_str(&tokenizer().to_string(false).unwrap()).unwrap();
+    file["post_processor"] = json!({
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {"<s>": {"id": "<s>", "ids": [257], "tokens": ["<s>"]}}
+    });
+    let tokenizer = Tokenizer::from_bytes(file.to_string()).unwrap();
+    let encoder = Encoder::from_parts(tokenizer, None, &[258], 1000, VOCABULARY, Path::new("model"));
+    let (rows, _) = text_rows(&encoder, &[document("one\n\ntwo", false)], 6);
+    assert_eq!(rows, ["<s>⟦one\n\n⟧", "<s>⟦two⟧"]);
 }
 
 #[test]
@@ -205,7 +466,14 @@ fn a_tokenizer_that_truncates_is_kept_from_it() {
         .unwrap();
     let end = tokenizer.token_to_id("</s>").unwrap();
     let template = ChatTemplate::new(CHATML, Some("<s>"), Some("</s>")).unwrap();
-    let encoder = Encoder::from_parts(tokenizer, template, &[end], 1000, VOCABULARY);
+    let encoder = Encoder::from_parts(
+        tokenizer,
+        Some(template),
+        &[end],
+        1000,
+        VOCABULARY,
+        Path::new("model"),
+    );
     assert!(
         marked(
             &encoder,
@@ -219,7 +487,14 @@ fn a_tokenizer_that_truncates_is_kept_from_it() {
 fn tokens_outside_the_vocabulary_are_refused() {
     let template = ChatTemplate::new(CHATML, Some("<s>"), Some("</s>")).unwrap();
     let end = VOCABULARY as u32 - 1;
-    let encoder = Encoder::from_parts(tokenizer(), template, &[end], 1000, VOCABULARY - 1);
+    let encoder = Encoder::from_parts(
+        tokenizer(),
+        Some(template),
+        &[end],
+        1000,
+        VOCABULARY - 1,
+        Path::new("model"),
+    );
     let error = encoder
         .row(&example(&[("user", "q"), ("assistant", "a")]))
         .unwrap_err();
