@@ -9,18 +9,50 @@ and leaves. Needs torch, transformers and peft; `gguf` for GGUF files.
 import json
 import math
 import os
+import queue
 import sys
 import threading
 import time
 import traceback
 
-ARRIVED = time.monotonic()
 # Models lie on this machine; nothing is looked up elsewhere. Libraries read these while they are imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TQDM_DISABLE", "1")
 # stdout belongs to the protocol: what libraries print goes to stderr, which the parent logs.
 WIRE = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
+
+
+class Inbox:
+    """What the parent says. The end of stdin ends the process at once, without saving, also while libraries are imported."""
+
+    def __init__(self):
+        self.lines = queue.SimpleQueue()
+        self.stop = None
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in sys.stdin:
+            message = parse(line)
+            if message.get("type") == "stop":
+                self.stop = message.get("how")
+                if self.stop == "now":
+                    os._exit(1)
+            else:
+                self.lines.put(message)
+        os._exit(1)
+
+
+def parse(line):
+    """A line as a message; an empty one for text that is none."""
+    try:
+        message = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+INBOX = Inbox()
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
@@ -34,32 +66,6 @@ IGNORED_LABEL = -100
 
 class Refused(Exception):
     """The job asks for what this engine does not do."""
-
-
-class Stop:
-    """What the parent has asked for since the job; the end of stdin ends the process at once, without saving."""
-
-    def __init__(self):
-        self.how = None
-        threading.Thread(target=self.listen, daemon=True).start()
-
-    def listen(self):
-        for line in sys.stdin:
-            message = parse(line)
-            if message.get("type") == "stop":
-                self.how = message.get("how")
-                if self.how == "now":
-                    os._exit(1)
-        os._exit(1)
-
-
-def parse(line):
-    """A line as a message; an empty one for text that is none."""
-    try:
-        message = json.loads(line)
-    except json.JSONDecodeError:
-        return {}
-    return message if isinstance(message, dict) else {}
 
 
 def say(type_, **fields):
@@ -81,13 +87,12 @@ def main():
         backend=backend,
         threads=torch.get_num_threads(),
     )
-    job = parse(sys.stdin.readline())
+    job = INBOX.lines.get()
     if job.get("type") != "job":
         return 1
-    stop = Stop()
     status = "crashed"
     try:
-        status = train(job, stop)
+        status = train(job, time.monotonic())
     except Refused as error:
         say("error", code="unsupported", message=str(error), hints=["use the engine `native` for this"])
     except torch.OutOfMemoryError as error:
@@ -97,11 +102,11 @@ def main():
         traceback.print_exc()
         say("error", code="worker_failed", message=f"{type(error).__name__}: {error}", hints=["the run's log has the traceback"])
     say("bye", status=status)
-    return 0 if status == "ok" else 1
+    return {"ok": 0, "cancelled": 130}.get(status, 1)
 
 
-def train(job, stop):
-    """Fine-tunes an adapter; gives the status for `bye`."""
+def train(job, arrived):
+    """Fine-tunes an adapter; gives the status for `bye`. Times count from `arrived`, when the job came."""
     check(job)
     if job.get("threads"):
         torch.set_num_threads(job["threads"])
@@ -118,13 +123,13 @@ def train(job, stop):
         weight_decay=settings["weight_decay"],
     )
     next_row = row_walk(len(rows), job["order"], job["seed"])
-    load_secs = time.monotonic() - ARRIVED
+    load_secs = time.monotonic() - arrived
     reset_peaks(device)
     model.train()
     totals = {"real_tokens": 0, "padded_tokens": 0, "supervised_tokens": 0}
     stats = {"steps": 0, "first_step_secs": 0.0, "total_secs": 0.0}
     for step in range(job["steps"]):
-        if stop.how:
+        if INBOX.stop:
             break
         started = time.monotonic()
         rate = learning_rate(settings, step, job["steps"])
@@ -159,7 +164,7 @@ def train(job, stop):
             grad_norm=grad_norm,
             lr=rate,
             dt_secs=now - started,
-            elapsed_secs=now - ARRIVED,
+            elapsed_secs=now - arrived,
             squared_lengths=squared_lengths,
             peak_bytes=device_peak(device),
             **totals,
@@ -168,11 +173,11 @@ def train(job, stop):
             say("error", code="not_finite", message=f"loss or gradient of step {step + 1} is not finite", hints=["lower the learning rate"])
             return "nan"
         stats["steps"] = step + 1
-        stats["total_secs"] = now - ARRIVED
+        stats["total_secs"] = now - arrived
         if step == 0:
-            stats["first_step_secs"] = now - ARRIVED
+            stats["first_step_secs"] = now - arrived
     adapter = None
-    if stats["steps"] and stop.how != "after_step":
+    if stats["steps"] and INBOX.stop != "after_step":
         model.save_pretrained(os.path.join(job["run_dir"], "adapter"))
         adapter = "adapter"
     say(
@@ -185,7 +190,7 @@ def train(job, stop):
         adapter=adapter,
         **stats,
     )
-    return "cancelled" if stop.how else "ok"
+    return "cancelled" if INBOX.stop else "ok"
 
 
 def check(job):
