@@ -14,7 +14,7 @@ use super::{Hub, HubError, HubId};
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 const CONNECT: Duration = Duration::from_secs(30);
 /// Longest silence.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// Sends requests; proxies are taken from the environment.
 #[derive(Clone, Debug)]
