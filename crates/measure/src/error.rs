@@ -33,6 +33,12 @@ pub enum MeasureError {
         /// The name given.
         name: String,
     },
+    /// The judge's thresholds, which come with the program, cannot be read.
+    #[error("the judge's thresholds cannot be read: {reason}")]
+    Thresholds {
+        /// What is wrong with them.
+        reason: String,
+    },
 }
 
 impl MeasureError {
@@ -43,6 +49,7 @@ impl MeasureError {
             Self::NoSpread { .. } => "no_spread",
             Self::OutOfRange { .. } => "out_of_range",
             Self::UnknownModule { .. } => "unknown_module",
+            Self::Thresholds { .. } => "judge_thresholds",
         }
     }
 
@@ -60,6 +67,9 @@ impl MeasureError {
             }
             Self::UnknownModule { .. } => {
                 vec!["use q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj or down_proj".to_owned()]
+            }
+            Self::Thresholds { .. } => {
+                vec!["build the program again: assets/knowledge/judge.toml is part of it".to_owned()]
             }
         }
     }

@@ -9,9 +9,11 @@
 //! - [`MfuReport`]: those operations against both peaks.
 //! - [`summarise`]: a run's steps to a [`TrainingSummary`].
 //! - [`stats`]: spread, tests and intervals.
+//! - [`judge`]: whether a training can be believed.
 
 mod error;
 mod flops;
+pub mod judge;
 mod mfu;
 mod shape;
 pub mod stats;
