@@ -58,6 +58,7 @@ fn same_when_written(recipe: &Recipe) {
     let parts = HashParts {
         model: "m",
         rows: "r",
+        adapter: None,
         questions: None,
         engine: "e",
         torch: "t",

@@ -8,7 +8,7 @@
 //! | `{"hello": 1}` | says hello with this protocol version |
 //! | `{"wait_job": {}}` | waits for the job line |
 //! | `{"emit": {…}}`, `{"raw": "text"}`, `{"stderr": "text"}` | writes a line |
-//! | `{"steps": {"from": 1, "to": 3}}` | writes steps with a falling loss; `"bad": true` leaves loss and norm out |
+//! | `{"steps": {"from": 1, "to": 3}}` | writes steps with a falling loss and the tokens that the job's rows have; `"bad": true` leaves loss and norm out |
 //! | `{"answer_all": "text"}` | answers every prompt of the job with this text |
 //! | `{"write_job": "file"}` | writes the job down as JSON |
 //! | `{"save_adapter": {}}` | writes an adapter folder into the run's folder |
@@ -35,6 +35,7 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::Value;
+use tunesmith_data::{Rows, epoch_order};
 use tunesmith_protocol::{
     Answer, AnswerStats, Bye, Event, Finish, Hello, Job, Outcome, Prompt, Request, RunStatus, Step,
     TrainStats, Work, decode_request, encode,
@@ -175,6 +176,7 @@ impl Engine {
     }
 
     fn emit_steps(&mut self, steps: &Steps) -> io::Result<()> {
+        let counts = self.counts(steps.to)?;
         for step in steps.from..=steps.to {
             self.steps = step;
             write_event(&Event::Step(Step {
@@ -184,14 +186,35 @@ impl Engine {
                 lr: 1e-3,
                 dt_secs: 0.5,
                 elapsed_secs: 1.0 + 0.5 * step as f64,
-                real_tokens: 100 * step,
-                padded_tokens: 100 * step,
-                supervised_tokens: 20 * step,
+                real_tokens: counts[step as usize].0,
+                padded_tokens: counts[step as usize].0,
+                supervised_tokens: counts[step as usize].1,
                 squared_lengths: 5000,
                 peak_bytes: Some(1 << 30),
             }))?;
         }
         Ok(())
+    }
+
+    /// Real and supervised tokens up to each step from 0: those of the rows in the job's order, or a round number for
+    /// a job without rows.
+    fn counts(&self, steps: u64) -> io::Result<Vec<(u64, u64)>> {
+        let Work::Train(job) = &self.job()?.work else {
+            return Ok((0..=steps).map(|step| (100 * step, 20 * step)).collect());
+        };
+        let rows = Rows::read(&job.rows).map_err(io::Error::other)?.rows;
+        let per_step = job.batch.micro_batch * job.batch.accumulation;
+        let mut walk = (0..).flat_map(|epoch| epoch_order(rows.len(), job.seed, epoch));
+        let mut counts = vec![(0, 0)];
+        let mut sum = (0, 0);
+        for _ in 0..steps {
+            for index in walk.by_ref().take(per_step) {
+                sum.0 += rows[index].input_ids.len() as u64;
+                sum.1 += rows[index].supervised_tokens() as u64;
+            }
+            counts.push(sum);
+        }
+        Ok(counts)
     }
 
     fn answer_all(&mut self, text: &str) -> io::Result<()> {

@@ -12,6 +12,12 @@ use crate::workspace::Workspace;
 /// How many checks there are.
 const CHECKS: usize = 7;
 
+/// Tests put faults into trainings to see them caught. Every check builds with the same features, so that crates are
+/// compiled once; the quickstart and releases build without.
+const FAULTS: &str = "tunesmith-cli/inject-faults,tunesmith-tests/inject-faults";
+const FAULTS_AND_ENGINE: &str =
+    "tunesmith-cli/inject-faults,tunesmith-tests/inject-faults,tunesmith-engine/inject-faults";
+
 /// One check: its name and the command.
 struct Check {
     name: &'static str,
@@ -75,6 +81,8 @@ fn checks(workspace: &Workspace, prepared: &Prepared) -> [Check; CHECKS] {
                 "--workspace",
                 "--exclude",
                 "tunesmith-engine",
+                "--features",
+                FAULTS,
                 "--all-targets",
                 "--",
                 "-D",
@@ -88,7 +96,7 @@ fn checks(workspace: &Workspace, prepared: &Prepared) -> [Check; CHECKS] {
                 "-p",
                 "tunesmith-engine",
                 "--features",
-                "no-libtorch",
+                "no-libtorch,inject-faults",
                 "--all-targets",
                 "--",
                 "-D",
@@ -96,13 +104,37 @@ fn checks(workspace: &Workspace, prepared: &Prepared) -> [Check; CHECKS] {
             ],
         ),
         // With the tests, so that dependencies get the same features as in the test run and are compiled once.
-        with_torch("build", &["build", "--workspace", "--bins", "--tests"]),
+        with_torch(
+            "build",
+            &[
+                "build",
+                "--workspace",
+                "--bins",
+                "--tests",
+                "--features",
+                FAULTS_AND_ENGINE,
+            ],
+        ),
         if has_nextest(workspace) {
-            with_torch("tests", &["nextest", "run", "--workspace"])
+            with_torch(
+                "tests",
+                &["nextest", "run", "--workspace", "--features", FAULTS_AND_ENGINE],
+            )
         } else {
-            with_torch("tests", &["test", "--workspace", "--bins", "--lib", "--tests"])
+            with_torch(
+                "tests",
+                &[
+                    "test",
+                    "--workspace",
+                    "--features",
+                    FAULTS_AND_ENGINE,
+                    "--bins",
+                    "--lib",
+                    "--tests",
+                ],
+            )
         },
-        plain("doc tests", &["test", "--doc"]),
+        plain("doc tests", &["test", "--doc", "--features", FAULTS]),
         docs,
     ]
 }

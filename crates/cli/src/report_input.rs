@@ -64,6 +64,7 @@ fn input_of(run: &Run) -> Result<ReportInput, CliError> {
         reason: run.reason(),
         manifest: manifest_json(run),
         summary: training,
+        judge: summary.map_or_else(Default::default, |summary| summary.judge.clone()),
         peak_process_bytes: summary
             .and_then(|summary| summary.engine.as_ref())
             .and_then(|stats| stats.peak_process_bytes),

@@ -72,6 +72,7 @@ pub(crate) fn full(run: &Run) -> Value {
         "config_hash": run.manifest.as_ref().map(|manifest| &manifest.config_hash),
         "reason": run.reason(),
         "error": summary.and_then(|summary| summary.failure.as_ref()).map(failure_json),
+        "judge": summary.map(|summary| &summary.judge),
         "prepare_secs": timings.map(|timings| timings.prepare_secs),
         "train_secs": timings.and_then(|timings| timings.train_secs),
         "eval_secs": eval_secs,

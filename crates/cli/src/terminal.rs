@@ -7,6 +7,7 @@ use std::{
 };
 
 use tunesmith_lab::pipeline::{Observer, Stage, Update};
+use tunesmith_measure::judge::{Finding, Severity};
 use tunesmith_protocol::{Level, Progress, Step};
 
 use crate::format::duration;
@@ -164,9 +165,31 @@ impl Terminal {
         self.show(&text);
     }
 
+    /// What is red ends the run, and is told then.
+    fn finding(&mut self, finding: &Finding) {
+        if finding.severity == Severity::Amber {
+            self.note(&amber(finding));
+        }
+    }
+
     fn run(&mut self, id: &str, folder: &Path) {
         self.note(&format!("run {id} in {}", folder.display()));
     }
+}
+
+/// An amber finding: what was seen, what it means, what to try.
+fn amber(finding: &Finding) -> String {
+    let place = finding
+        .step
+        .map_or_else(String::new, |step| format!(" at step {step}"));
+    let tried = finding.remedies.iter().map(|remedy| format!("\n  try: {remedy}"));
+    format!(
+        "amber: {}{place}: {}\n  it means: {}{}",
+        finding.id.title(),
+        finding.found,
+        finding.means,
+        tried.collect::<String>()
+    )
 }
 
 fn left(secs: f64) -> String {
@@ -180,6 +203,7 @@ impl Observer for Terminal {
             Update::Progress(stage, progress) => self.progress(stage, progress),
             Update::Step(step, of) => self.step(step, of),
             Update::Run(id, folder) => self.run(id, folder),
+            Update::Finding(finding) => self.finding(finding),
             Update::Log(Level::Warn, text) => self.note(&format!("warning: {text}")),
             Update::Log(..) => {}
         }

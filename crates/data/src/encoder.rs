@@ -49,6 +49,7 @@ pub struct Encoder {
     /// Base models have none, which matters once a conversation is to be rendered.
     template: Option<ChatTemplate>,
     end_tokens: Vec<EndToken>,
+    pad: Option<u32>,
     context: usize,
     vocabulary: usize,
     /// Where the model lies, for errors.
@@ -61,11 +62,22 @@ struct EndToken {
     text: String,
 }
 
+/// What a finished row holds of its answers, counted over all rows beside the code that masks them.
+#[derive(Default)]
+struct Audit {
+    answers: usize,
+    answer_tokens: usize,
+    answers_outside: usize,
+    ends_untrained: usize,
+}
+
 /// A row before the checks that need all rows.
 struct Encoded {
     row: Row,
     boundary_differs: bool,
     text_altered: bool,
+    /// Messages that are trained, by their place in the conversation.
+    trained: Vec<usize>,
     /// Answers that stand in the row without being trained.
     rewritten_answers: usize,
 }
@@ -84,6 +96,7 @@ struct Findings {
     boundary_differences: usize,
     altered_texts: usize,
     rewritten_answers: usize,
+    audit: Audit,
 }
 
 impl Encoder {
@@ -99,14 +112,17 @@ impl Encoder {
             Err(ModelError::NoChatTemplate { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Self::from_parts(
-            model.tokenizer()?,
-            template,
-            &model.stop_tokens()?,
-            config.context_length,
-            config.vocab_size,
-            model.path(),
-        ))
+        Ok(Self {
+            pad: model.pad_token()?,
+            ..Self::from_parts(
+                model.tokenizer()?,
+                template,
+                &model.stop_tokens()?,
+                config.context_length,
+                config.vocab_size,
+                model.path(),
+            )
+        })
     }
 
     fn from_parts(
@@ -130,6 +146,7 @@ impl Encoder {
             tokenizer,
             template,
             end_tokens,
+            pad: None,
             context,
             vocabulary,
             model: model.to_owned(),
@@ -174,7 +191,10 @@ impl Encoder {
         let mut long: Vec<(usize, &str)> = Vec::new();
         let mut findings = Findings::default();
         for (index, example) in examples.iter().enumerate() {
-            let encoded = self.encode(example)?;
+            #[cfg_attr(not(feature = "inject-faults"), allow(unused_mut))]
+            let mut encoded = self.encode(example)?;
+            #[cfg(feature = "inject-faults")]
+            crate::faults::spoil(&mut encoded.row, &self.end_ids(), self.vocabulary);
             let length = encoded.row.input_ids.len();
             if length > limit {
                 long.push((length, &example.id));
@@ -182,6 +202,7 @@ impl Encoder {
                 findings.boundary_differences += usize::from(encoded.boundary_differs);
                 findings.altered_texts += usize::from(encoded.text_altered);
                 findings.rewritten_answers += encoded.rewritten_answers;
+                self.audit(example, &encoded, &mut findings.audit)?;
                 kept.push((example.id.as_str(), encoded.row));
             }
             progress(index as u64 + 1, examples.len() as u64);
@@ -301,6 +322,7 @@ impl Encoder {
             supervised: Vec::new(),
         };
         let (mut done, mut rewritten_answers) = (0, 0);
+        let mut trained = Vec::new();
         for index in (0..messages.len()).filter(|&index| messages[index].role == "assistant") {
             let answer = match self.place_of_answer(id, messages, index, &whole, done)? {
                 Place::Stable(answer) => answer,
@@ -320,6 +342,7 @@ impl Encoder {
                 return Err(self.no_end_token(id));
             }
             row.push(&tokens, true);
+            trained.push(index);
             done = answer.end;
         }
         // Nothing stands before the first token that could predict it.
@@ -334,6 +357,7 @@ impl Encoder {
             row,
             boundary_differs,
             text_altered,
+            trained,
             rewritten_answers,
         })
     }
@@ -347,6 +371,37 @@ impl Encoder {
                 vocabulary: self.vocabulary,
             }),
         }
+    }
+
+    /// Looks at a finished row as a stranger would: are the answers of its example what it trains?
+    fn audit(&self, example: &Example, encoded: &Encoded, audit: &mut Audit) -> Result<(), DataError> {
+        let row = &encoded.row;
+        let trained: Vec<u32> = row
+            .input_ids
+            .iter()
+            .zip(&row.supervised)
+            .filter_map(|(id, supervised)| supervised.then_some(*id))
+            .collect();
+        let trained = self.decode(&trained)?;
+        let mut outside = false;
+        for message in encoded.trained.iter().map(|&index| &example.messages[index]) {
+            let tokens = self.tokenize(&example.id, message.content.trim())?;
+            audit.answers += 1;
+            audit.answer_tokens += tokens.len();
+            // Decoded again, since a tokenizer may have no token for some character.
+            outside |= !trained.contains(self.decode(&tokens)?.trim());
+        }
+        audit.answers_outside += usize::from(outside);
+        let last = row.input_ids.last().zip(row.supervised.last());
+        audit.ends_untrained += usize::from(last.is_some_and(|(id, supervised)| {
+            !supervised && self.end_tokens.iter().any(|token| token.id == *id)
+        }));
+        Ok(())
+    }
+
+    #[cfg(feature = "inject-faults")]
+    fn end_ids(&self) -> Vec<u32> {
+        self.end_tokens.iter().map(|token| token.id).collect()
     }
 
     /// Where the answer `messages[index]` stands in the text `whole`. `done` is where the answer before it ended.
@@ -480,6 +535,19 @@ impl Encoder {
             boundary_differences: findings.boundary_differences,
             altered_texts: findings.altered_texts,
             rewritten_answers: findings.rewritten_answers,
+            most_supervised: rows
+                .rows
+                .iter()
+                .map(Row::supervised_tokens)
+                .max()
+                .unwrap_or_default(),
+            answers: findings.audit.answers,
+            answer_tokens: findings.audit.answer_tokens,
+            answers_outside: findings.audit.answers_outside,
+            ends_untrained: findings.audit.ends_untrained,
+            pad_is_end: self
+                .pad
+                .is_some_and(|pad| self.end_tokens.iter().any(|token| token.id == pad)),
             largest_token: rows
                 .rows
                 .iter()

@@ -16,6 +16,8 @@ mod csv;
 mod dataset;
 mod encoder;
 mod error;
+#[cfg(feature = "inject-faults")]
+mod faults;
 mod files;
 mod json;
 mod jsonl;

@@ -39,6 +39,25 @@ pub struct RowsReport {
     pub largest_token: u32,
     /// Size of the model's vocabulary.
     pub vocabulary: usize,
+    /// Most supervised tokens in a row.
+    #[serde(default)]
+    pub most_supervised: usize,
+    /// Answers in all rows.
+    #[serde(default)]
+    pub answers: usize,
+    /// Tokens of the answers' texts, each tokenised alone. With what the template adds to each answer they are
+    /// the supervised tokens, or the mask is wrong.
+    #[serde(default)]
+    pub answer_tokens: usize,
+    /// Rows where the text of an answer is not in the supervised part.
+    #[serde(default)]
+    pub answers_outside: usize,
+    /// Rows whose last token is an end token that is not supervised.
+    #[serde(default)]
+    pub ends_untrained: usize,
+    /// Whether the model's padding token is one of its end tokens.
+    #[serde(default)]
+    pub pad_is_end: bool,
     /// The first row, decoded.
     pub sample: Sample,
 }
@@ -142,6 +161,12 @@ pub(crate) mod tests {
             rewritten_answers: 0,
             largest_token: 5,
             vocabulary: 6,
+            most_supervised: 1,
+            answers: 2,
+            answer_tokens: 2,
+            answers_outside: 0,
+            ends_untrained: 0,
+            pad_is_end: false,
             sample: Sample {
                 id: "line-1".to_owned(),
                 parts: vec![part(false, "user: 1 + 1?\n"), part(true, "2<end>")],

@@ -7,7 +7,10 @@ mod adapter;
 mod batch;
 mod calibrate;
 mod checkpoint;
+mod checks;
 mod error;
+#[cfg(feature = "inject-faults")]
+mod faults;
 mod generate;
 mod gpu;
 mod layer;

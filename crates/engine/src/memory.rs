@@ -35,14 +35,12 @@ pub(crate) fn peak_bytes(device: Device) -> Option<u64> {
     u64::try_from(unsafe { shim::tunesmith_peak_bytes(gpu_index(device)) }).ok()
 }
 
-/// Forgets the peaks, the allocator's and the process's: they are then what is held now.
+/// Forgets the allocator's peak: it is then what is held now.
 #[cfg(not(feature = "no-libtorch"))]
 #[allow(unsafe_code)]
 pub(crate) fn reset_peak(device: Device) {
     // SAFETY: as above.
     unsafe { shim::tunesmith_reset_peak(gpu_index(device)) }
-    // Linux resets VmHWM on this number. Where it does not, the process's peak includes loading.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
 #[cfg(feature = "no-libtorch")]
@@ -58,7 +56,12 @@ pub(crate) fn reset_peak(device: Device) {
     gpu_index(device);
 }
 
-/// Most memory that this process has held since [`reset_peak`], in bytes (Linux: VmHWM).
+/// Forgets the process's peak. Linux resets VmHWM on this number; where it does not, the peak includes loading.
+pub(crate) fn reset_process_peak() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
+/// Most memory that this process has held since [`reset_process_peak`], in bytes (Linux: VmHWM).
 pub(crate) fn peak_process_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -31,7 +31,7 @@ pub(crate) struct Decoder {
     /// f32 `[head_dim / 2]`.
     pub(crate) inverse_frequencies: Tensor,
     /// `[vocabulary, hidden]`.
-    embedding: Tensor,
+    pub(crate) embedding: Tensor,
     pub(crate) layers: Vec<Layer>,
     pub(crate) final_norm: Norm,
     /// `[vocabulary, hidden]`; the embedding itself where they are tied.

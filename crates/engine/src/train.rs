@@ -6,12 +6,13 @@ use std::time::Instant;
 use tch::Device;
 use tunesmith_data::{Row, Rows, epoch_order};
 use tunesmith_protocol::{
-    Check, Checkpoint, Event, Job, Level, Outcome, RowOrder, Step, StopHow, TrainJob, TrainStats,
+    Check, Checkpoint, Event, Job, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob, TrainStats,
 };
 
 use crate::adapter::{Adapter, AdapterBase};
 use crate::batch::Packed;
 use crate::checkpoint::{self, State, Tensors};
+use crate::checks;
 use crate::error::JobError;
 use crate::memory;
 use crate::model::Decoder;
@@ -67,8 +68,42 @@ impl RowWalk {
     }
 }
 
-fn finite(value: f64) -> Option<f64> {
+pub(crate) fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
+}
+
+/// What the passes of one optimizer step came to.
+#[derive(Default)]
+pub(crate) struct Passes {
+    /// Mean loss over the supervised tokens of all passes.
+    pub(crate) loss: f64,
+    tokens: u64,
+    supervised: u64,
+    squared_lengths: u64,
+}
+
+/// Forward and backward pass of each micro-batch; their gradients add up to that of one big batch (T4), since every
+/// loss is scaled by the supervised tokens of all of them.
+pub(crate) fn accumulate(decoder: &Decoder, micro_batches: &[Vec<&Row>], recompute: Recompute) -> Passes {
+    let supervised: usize = micro_batches
+        .iter()
+        .flatten()
+        .map(|row| row.supervised.iter().filter(|&&trained| trained).count())
+        .sum();
+    let scale = 1.0 / supervised.max(1) as f64;
+    let mut passes = Passes::default();
+    let mut loss_sum = 0.0;
+    for rows in micro_batches {
+        let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
+        #[cfg(feature = "inject-faults")]
+        let scale = crate::faults::scale(scale, &batch);
+        loss_sum += decoder.train_pass(&batch, scale, recompute);
+        passes.tokens += batch.tokens;
+        passes.supervised += batch.supervised;
+        passes.squared_lengths += batch.squared_lengths;
+    }
+    passes.loss = loss_sum * scale;
+    passes
 }
 
 /// Fine-tunes an adapter as `job`, the work of `whole`, says and saves it in the run's folder.
@@ -134,7 +169,7 @@ pub(crate) fn train(
         peak_process_bytes: None,
         adapter: None,
     };
-    memory::reset_peak(device);
+    memory::reset_process_peak();
     let started = Instant::now();
     let mut failure = None;
     let mut stopped = None;
@@ -143,27 +178,33 @@ pub(crate) fn train(
         if stopped.is_some() {
             break;
         }
-        let step_started = Instant::now();
+        let mut step_started = Instant::now();
+        memory::reset_peak(device);
         let micro_batches: Vec<Vec<&Row>> = (0..job.batch.accumulation)
             .map(|_| (0..job.batch.micro_batch).map(|_| &rows[walk.next()]).collect())
             .collect();
-        let supervised: usize = micro_batches
-            .iter()
-            .flatten()
-            .map(|row| row.supervised.iter().filter(|&&trained| trained).count())
-            .sum();
-        let scale = 1.0 / supervised.max(1) as f64;
-        let mut loss_sum = 0.0;
-        let mut squared_lengths = 0;
-        for rows in &micro_batches {
-            let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
-            loss_sum += decoder.train_pass(&batch, scale, job.recompute);
-            state.real_tokens += batch.tokens;
-            state.supervised_tokens += batch.supervised;
-            state.rows_taken += rows.len() as u64;
-            squared_lengths += batch.squared_lengths;
+        if step == first {
+            let checked = checks::before_first_step(
+                &mut decoder,
+                &mut adapter,
+                &micro_batches,
+                job.recompute,
+                step == 0,
+            );
+            checked.iter().for_each(emit);
+            // Their time is not the step's, nor is their memory.
+            memory::reset_peak(device);
+            step_started = Instant::now();
         }
-        let loss = loss_sum * scale;
+        let passes = accumulate(&decoder, &micro_batches, job.recompute);
+        state.real_tokens += passes.tokens;
+        state.supervised_tokens += passes.supervised;
+        state.rows_taken += micro_batches.iter().map(|rows| rows.len() as u64).sum::<u64>();
+        let loss = passes.loss;
+        #[cfg(feature = "inject-faults")]
+        let loss = crate::faults::loss(step + 1, loss);
+        #[cfg(feature = "inject-faults")]
+        crate::faults::spoil(step + 1, &adapter, &decoder);
         if step == first {
             report_dead_adapters(&adapter);
         }
@@ -182,8 +223,10 @@ pub(crate) fn train(
             tch::Cuda::synchronize(index as i64);
         }
         let peak_bytes = memory::peak_bytes(device);
+        stats.peak_bytes = stats.peak_bytes.max(peak_bytes);
         let elapsed_secs = arrived.elapsed().as_secs_f64();
-        emit(&Event::Step(Step {
+        #[cfg_attr(not(feature = "inject-faults"), allow(unused_mut))]
+        let mut event = Step {
             step: step + 1,
             loss: finite(loss),
             grad_norm: finite(grad_norm),
@@ -194,9 +237,12 @@ pub(crate) fn train(
             // Rows are packed without padding, so every token computed is a real one.
             padded_tokens: state.real_tokens,
             supervised_tokens: state.supervised_tokens,
-            squared_lengths,
+            squared_lengths: passes.squared_lengths,
             peak_bytes,
-        }));
+        };
+        #[cfg(feature = "inject-faults")]
+        crate::faults::report(&mut event);
+        emit(&Event::Step(event));
         if !good {
             failure = Some(JobError::NotFinite {
                 what: if loss.is_finite() { "gradient" } else { "loss" },
@@ -219,8 +265,10 @@ pub(crate) fn train(
         }
         stats.total_secs = elapsed_secs;
     }
-    stats.peak_bytes = memory::peak_bytes(device);
     stats.peak_process_bytes = memory::peak_process_bytes();
+    if stats.steps > first {
+        checks::checksums(&decoder, &adapter).iter().for_each(emit);
+    }
     let unsaved = job
         .checkpoint_every
         .is_some_and(|every| every > 0 && !state.step.is_multiple_of(every));

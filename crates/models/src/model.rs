@@ -208,6 +208,29 @@ impl Model {
         Ok(stops.into_iter().collect())
     }
 
+    /// The token that the model's files name for padding, where they name one. Nothing is ever masked by it: it may be
+    /// an end token too, see [`Model::stop_tokens`].
+    ///
+    /// # Errors
+    /// A file that belongs to the model cannot be read.
+    pub fn pad_token(&self) -> Result<Option<u32>, ModelError> {
+        let folder = match &self.form {
+            Form::Gguf(gguf) => return Ok(gguf.token_id("tokenizer.ggml.padding_token_id")),
+            Form::Folder(folder) => folder,
+        };
+        for file in ["generation_config.json", "config.json"] {
+            if let Some(json) = folder.json(file)?
+                && let Some(id) = token_ids(&json["pad_token_id"]).first()
+            {
+                return Ok(Some(*id));
+            }
+        }
+        let Some(json) = folder.json("tokenizer_config.json")? else {
+            return Ok(None);
+        };
+        Ok(token_text(&json["pad_token"]).and_then(|token| self.tokenizer().ok()?.token_to_id(token)))
+    }
+
     /// SHA-256, in hex, over everything that the model's behaviour depends on: weights, configuration, tokenizer, template.
     /// The same content gives the same value wherever it lies.
     ///

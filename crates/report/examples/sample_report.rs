@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use tunesmith_measure::judge::{CheckId, Finding, Judgement, Severity};
 use tunesmith_measure::{
     LoraShape, ModelShape, Peaks, Projection, SummaryContext, Tflops, practical_peak, summarise,
 };
@@ -77,6 +78,7 @@ fn synthetic() -> anyhow::Result<ReportInput> {
         reason: None,
         manifest: serde_json::from_str(MANIFEST)?,
         summary,
+        judge: judgement(),
         peak_process_bytes: Some(2_123_456_789),
         calibration: Some(calibration),
         spec_peak: Some(Tflops(0.205)),
@@ -94,6 +96,38 @@ fn synthetic() -> anyhow::Result<ReportInput> {
         program_version: "0.1.0".into(),
         date: "2026-01-02T03:04:05Z".into(),
     })
+}
+
+fn judgement() -> Judgement {
+    let finding = |id, severity, found: &str| Finding {
+        id,
+        severity,
+        step: None,
+        found: found.to_owned(),
+        means: String::new(),
+        remedies: Vec::new(),
+    };
+    Judgement {
+        findings: vec![
+            finding(
+                CheckId::DeadAdapters,
+                Severity::Green,
+                "synthetic: every B matrix got a gradient at the first step",
+            ),
+            Finding {
+                step: Some(34),
+                means: "synthetic: other programs take the device's time".to_owned(),
+                remedies: vec!["close other programs".to_owned()],
+                ..finding(
+                    CheckId::StepTime,
+                    Severity::Amber,
+                    "synthetic: 1.62 times the time of steps 5 to 20",
+                )
+            },
+        ],
+        not_checked: vec![CheckId::AdapterBase],
+        last_good_step: None,
+    }
 }
 
 const MANIFEST: &str = r#"{

@@ -2,6 +2,7 @@
 //! like a success, and a change within the noise is called noise.
 
 use serde::{Deserialize, Serialize};
+use tunesmith_measure::judge::Severity;
 use tunesmith_protocol::RunStatus;
 
 use crate::compare::why_not_comparable;
@@ -169,6 +170,20 @@ pub(crate) fn validity(run: &ReportInput) -> Headline {
     if valid == 0 {
         return Headline::new(Verdict::Stop, format!("Invalid: {steps}"), details);
     }
+    let worst = run.judge.worst();
+    details.extend(
+        run.judge
+            .notable()
+            .into_iter()
+            .map(|finding| format!("{}: {}", capitalised(finding.id.title()), finding.found)),
+    );
+    if worst == Some(Severity::Red) {
+        return Headline::new(
+            Verdict::Stop,
+            format!("Not to be believed: the judge stopped the run; {steps}"),
+            details,
+        );
+    }
     if run.status != RunStatus::Ok {
         details.extend(run.reason.as_deref().map(capitalised));
         return Headline::new(
@@ -176,6 +191,9 @@ pub(crate) fn validity(run: &ReportInput) -> Headline {
             format!("Incomplete ({}): {steps}", run.status.name()),
             details,
         );
+    }
+    if worst == Some(Severity::Amber) {
+        return Headline::new(Verdict::Warn, format!("The judge warns: {steps}"), details);
     }
     if valid < total {
         return Headline::new(Verdict::Warn, format!("Partly valid: {steps}"), details);
@@ -219,7 +237,7 @@ fn noise_sentence(gain: &Gain) -> String {
 }
 
 /// A sentence that begins with a capital, for findings that are written as clauses.
-fn capitalised(text: &str) -> String {
+pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| {
         first.to_uppercase().chain(letters).collect()

@@ -1,7 +1,7 @@
 //! What a report is made of: plain types, so that any program that has a run can fill them.
 
 use serde::{Deserialize, Serialize};
-use tunesmith_measure::{Tflops, TrainingSummary};
+use tunesmith_measure::{Tflops, TrainingSummary, judge::Judgement};
 use tunesmith_protocol::{Calibration, DType, RunStatus};
 
 /// Everything a report is made of.
@@ -25,6 +25,9 @@ pub struct ReportInput {
     pub manifest: serde_json::Value,
     /// The figures of the training.
     pub summary: TrainingSummary,
+    /// What the judge saw; empty in a run from before there was one.
+    #[serde(default)]
+    pub judge: Judgement,
     /// Most memory that the engine's process held, in bytes, where the system can tell.
     #[serde(default)]
     pub peak_process_bytes: Option<u64>,

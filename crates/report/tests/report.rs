@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use tunesmith_measure::judge::{CheckId, Finding, Judgement, Severity};
 use tunesmith_measure::{LoraShape, ModelShape, Peaks, SummaryContext, Tflops, TrainingSummary, summarise};
 use tunesmith_protocol::{
     Calibration, CopyBandwidth, DType, GemmMeasurement, Layout, Recompute, RunStatus, Step, ValueCheck,
@@ -128,6 +129,34 @@ fn calibration() -> Calibration {
     }
 }
 
+/// Two checks: one green, one as bad as asked.
+fn judgement(severity: Severity) -> Judgement {
+    let finding = |id, severity, found: &str| Finding {
+        id,
+        severity,
+        step: Some(1),
+        found: found.into(),
+        means: "the device gets <too> hot".into(),
+        remedies: vec!["close other programs".into()],
+    };
+    Judgement {
+        findings: vec![
+            finding(
+                CheckId::DeadAdapters,
+                Severity::Green,
+                "every B matrix got a gradient",
+            ),
+            finding(
+                CheckId::StepTime,
+                severity,
+                "1.62 times the time of steps 5 to 20",
+            ),
+        ],
+        not_checked: vec![CheckId::AdapterBase],
+        last_good_step: Some(24),
+    }
+}
+
 fn input() -> ReportInput {
     ReportInput {
         recipe: RecipeRecord {
@@ -142,6 +171,7 @@ fn input() -> ReportInput {
         reason: None,
         manifest: json!({"system": {"os": "linux"}, "seed": 42}),
         summary: summary(&steps(24)),
+        judge: judgement(Severity::Green),
         peak_process_bytes: Some(2 << 30),
         calibration: Some(calibration()),
         spec_peak: None,
@@ -397,6 +427,52 @@ fn empty_one_step_and_broken_runs_render() {
         (empty.headline.verdict, empty.validity.verdict),
         (Verdict::Stop, Verdict::Unknown)
     );
+}
+
+#[test]
+fn the_judge_is_calm_when_all_is_green_and_explains_itself_when_not() {
+    let calm = html(input());
+    assert!(calm.contains("What the judge saw") && calm.contains("Two checks were made, and all are green"));
+    assert!(
+        !calm.contains("Close other programs"),
+        "a green check needs no advice"
+    );
+    assert!(
+        calm.contains("base of the adapter"),
+        "what was not checked is named"
+    );
+
+    let report = Report::new(ReportInput {
+        judge: judgement(Severity::Amber),
+        ..input()
+    });
+    assert_eq!(report.validity.verdict, Verdict::Warn);
+    assert!(
+        report.validity.details[0].contains("1.62 times"),
+        "{:?}",
+        report.validity.details
+    );
+    let amber = report.to_html().unwrap();
+    for part in ["1.62 times", "gets &lt;too&gt; hot", "Close other programs"] {
+        assert!(amber.contains(part), "{part}");
+    }
+    assert_self_contained(&amber);
+
+    let report = Report::new(ReportInput {
+        judge: judgement(Severity::Red),
+        status: RunStatus::Invalid,
+        ..input()
+    });
+    assert_eq!(
+        (report.headline.verdict, report.validity.verdict),
+        (Verdict::Stop, Verdict::Stop)
+    );
+
+    let old = html(ReportInput {
+        judge: Judgement::default(),
+        ..input()
+    });
+    assert!(old.contains("No check was made"), "unknown looks unknown");
 }
 
 #[test]

@@ -185,7 +185,8 @@ fn steps_without_a_number_stop_the_run() {
     let script = format!(
         "{OPENING}{{\"steps\": {{\"from\": 1, \"to\": 3, \"bad\": true}}}}\n{{\"wait_stop\": {{}}}}\n{{\"bye\": \"cancelled\"}}\n"
     );
-    let run = train(&home, &script).expect_status(1).json();
+    let run = train(&home, &script).expect_status(3).json();
+    assert_eq!(run["error"]["code"], "finite");
     assert_eq!(
         (&run["status"], &run["valid_steps"], &run["total_steps"]),
         (&"nan".into(), &0.into(), &3.into())
@@ -199,8 +200,18 @@ fn a_run_that_learned_nothing_never_looks_like_a_success() {
     let script =
         format!("{OPENING}{step}\n{{\"save_adapter\": {{}}}}\n{{\"result\": {{}}}}\n{{\"bye\": \"ok\"}}\n");
     let ran = train(&home, &script).expect_status(3);
-    assert_eq!(ran.json()["status"], "invalid");
+    let run = ran.json();
+    assert_eq!(
+        (&run["status"], &run["error"]["code"]),
+        (&"invalid".into(), &"gradient_above_zero".into())
+    );
     assert!(ran.stderr.contains("the gradient norm is zero"), "{}", ran.stderr);
+    assert_eq!(
+        run["adapter"],
+        Value::Null,
+        "no adapter of a run that learned nothing"
+    );
+    assert!(home.only_run().join("adapter.rejected").exists());
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Home {
         let rows: String = (0..6)
             .map(|n| {
                 format!(
-                    "{{\"prompt\": \"How much is {n} and one?\", \"completion\": \"It is {}\"}}\n",
+                    "{{\"prompt\": \"How much are {n} and one?\", \"completion\": \"It is {}\"}}\n",
                     n + 1
                 )
             })
@@ -65,6 +65,13 @@ impl Home {
              [train]\nsteps = 3\nmicro_batch = 2\n{more}\n"
         );
         fs::write(self.path("tiny.toml"), text).unwrap();
+    }
+
+    #[cfg_attr(not(feature = "inject-faults"), allow(dead_code))]
+    /// The run's summary as its file says.
+    pub(crate) fn summary(&self) -> Value {
+        let text = fs::read_to_string(self.only_run().join("summary.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
     }
 
     pub(crate) fn recipe(&self) -> String {

@@ -9,7 +9,10 @@
 mod bad_input;
 mod command_line;
 mod context;
+#[cfg(feature = "inject-faults")]
+mod faults;
 mod fuzz_inputs;
+mod healthy;
 mod real_engine;
 mod resuming;
 mod soaking;

@@ -131,10 +131,14 @@ fn a_loss_that_is_no_number_is_a_status_with_a_reason() {
         ])
         .args(["--set", "train.steps=20"])
         .ran()
-        .expect_status(1);
+        .expect_status(3);
     let run = ran.json();
-    assert_eq!(run["status"], "nan", "{run}");
-    assert!(ran.stderr.contains("not finite"), "{}", ran.stderr);
+    assert_eq!(
+        (&run["status"], &run["error"]["code"]),
+        (&"nan".into(), &"finite".into()),
+        "{run}"
+    );
+    assert!(ran.stderr.contains("not a finite number"), "{}", ran.stderr);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path};
 
-use safetensors::tensor::{Dtype, TensorView, serialize_to_file};
+use safetensors::{
+    SafeTensors,
+    tensor::{Dtype, TensorView, serialize_to_file},
+};
 use serde_json::{Map, Value, json};
 
 const HIDDEN: usize = 16;
@@ -46,21 +49,56 @@ pub(crate) fn write(folder: &Path) {
             "torch_dtype": "float32",
         }),
     );
-    put("tokenizer.json", &tokenizer());
-    put(
-        "tokenizer_config.json",
-        &json!({
-            "chat_template": TEMPLATE,
-            "bos_token": "<|endoftext|>",
-            "eos_token": "<|im_end|>",
-        }),
-    );
+    write_tokenizer(folder, 256);
     weights(&folder.join("model.safetensors"));
 }
 
-fn tokenizer() -> Value {
+/// Writes a model of the engine's fixtures into a folder, with a tokenizer that fits its vocabulary of 256.
+pub(crate) fn write_fixture(name: &str, folder: &Path) {
+    fs::create_dir_all(folder).unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../crates/engine/tests/fixtures")
+        .join(name);
+    fs::copy(fixture.join("config.json"), folder.join("config.json")).unwrap();
+    let mut bytes = fs::read(fixture.join("model.safetensors")).unwrap();
+    // Its weights are random and large, so it is surer of its guesses than chance would be; a trained model never is.
+    let norm = SafeTensors::deserialize(&bytes)
+        .unwrap()
+        .tensor("model.norm.weight")
+        .unwrap()
+        .data()
+        .as_ptr_range();
+    let start = norm.start as usize - bytes.as_ptr() as usize;
+    let end = norm.end as usize - bytes.as_ptr() as usize;
+    for value in bytes[start..end].chunks_exact_mut(4) {
+        let weight = f32::from_le_bytes([value[0], value[1], value[2], value[3]]);
+        value.copy_from_slice(&(0.25 * weight).to_le_bytes());
+    }
+    fs::write(folder.join("model.safetensors"), bytes).unwrap();
+    // The last bytes never occur in UTF-8, so their ids are free.
+    write_tokenizer(folder, 253);
+}
+
+/// Writes tokenizer and chat template: the bytes below `first_special`, then begin and end of a turn and beginning of text.
+fn write_tokenizer(folder: &Path, first_special: usize) {
+    let put = |name: &str, value: &Value| fs::write(folder.join(name), value.to_string()).unwrap();
+    put("tokenizer.json", &tokenizer(first_special));
+    put("tokenizer_config.json", &tokenizer_config(TEMPLATE));
+}
+
+/// `tokenizer_config.json` with a chat template.
+pub(crate) fn tokenizer_config(template: &str) -> Value {
+    json!({
+        "chat_template": template,
+        "bos_token": "<|endoftext|>",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|im_end|>",
+    })
+}
+
+fn tokenizer(first_special: usize) -> Value {
     let mut vocabulary = Map::new();
-    for (id, letter) in byte_letters().into_iter().enumerate() {
+    for (id, letter) in byte_letters().into_iter().enumerate().take(first_special) {
         vocabulary.insert(letter.to_string(), json!(id));
     }
     let special = |id: usize, content: &str| {
@@ -69,14 +107,19 @@ fn tokenizer() -> Value {
             "normalized": false, "special": true,
         })
     };
-    for (id, content) in [(256, "<|im_start|>"), (257, "<|im_end|>"), (258, "<|endoftext|>")] {
-        vocabulary.insert(content.to_owned(), json!(id));
-    }
+    let specials: Vec<Value> = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+        .into_iter()
+        .enumerate()
+        .map(|(index, content)| {
+            vocabulary.insert(content.to_owned(), json!(first_special + index));
+            special(first_special + index, content)
+        })
+        .collect();
     json!({
         "version": "1.0",
         "truncation": null,
         "padding": null,
-        "added_tokens": [special(256, "<|im_start|>"), special(257, "<|im_end|>"), special(258, "<|endoftext|>")],
+        "added_tokens": specials,
         "normalizer": null,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
         "post_processor": null,

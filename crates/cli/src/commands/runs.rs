@@ -5,6 +5,7 @@ use tunesmith_lab::{
     files::write_whole,
     run::{Listed, Run, list},
 };
+use tunesmith_measure::judge::{Finding, Judgement};
 use tunesmith_setup::Folders;
 
 use crate::{
@@ -65,13 +66,28 @@ pub(crate) fn show_run(name: &str) -> Result<Done, CliError> {
     let run = Run::find(&Folders::from_env()?.runs(), name)?;
     let object = run_json::full(&run);
     let mut rows = Vec::new();
-    flatten("", &object, &mut rows);
+    let mut shown = object.clone();
+    if let (Some(shown), Some(summary)) = (shown.as_object_mut(), &run.summary) {
+        shown.insert("judge".to_owned(), judge_rows(&summary.judge));
+    }
+    flatten("", &shown, &mut rows);
     let mut text = table(&["", ""], &rows).trim_start().to_owned();
     if let Some(how) = go_on(&run) {
         text.push('\n');
         text.push_str(&how);
     }
     Ok(Done::ok(text, object))
+}
+
+/// A line for each check, the name before what was seen.
+fn judge_rows(judge: &Judgement) -> Value {
+    let row = |finding: &Finding| {
+        (
+            finding.id.name().to_owned(),
+            format!("{}: {}", finding.severity.name(), finding.found).into(),
+        )
+    };
+    Value::Object(judge.findings.iter().map(row).collect())
 }
 
 fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {

@@ -6,7 +6,10 @@ use tunesmith_lab::{
     recipe::Recipe,
     run::{Run, RunState},
 };
-use tunesmith_measure::practical_peak;
+use tunesmith_measure::{
+    judge::{Finding, Judgement, Severity},
+    practical_peak,
+};
 use tunesmith_protocol::{DType, RunStatus, ValueCheck};
 
 use crate::{
@@ -91,7 +94,8 @@ fn exit_status(run: &Run) -> u8 {
     match run.state {
         RunState::Ended(RunStatus::Ok | RunStatus::TimeBoxed) => 0,
         RunState::Ended(RunStatus::Cancelled) => 130,
-        RunState::Ended(RunStatus::Invalid) => 3,
+        // Stopped by the judge, or with a number that is none, which the judge would have stopped.
+        RunState::Ended(RunStatus::Invalid | RunStatus::Nan) => 3,
         _ => 1,
     }
 }
@@ -142,6 +146,7 @@ fn text(run: &Run) -> String {
             lines.push(format!("  {}", speed.join(", ")));
         }
     }
+    lines.extend(judge_line(&summary.judge));
     let evaluation = &summary.evaluation;
     if let (Some(before), Some(after), Some(change)) =
         (&evaluation.before, &evaluation.after, &evaluation.change)
@@ -172,6 +177,20 @@ fn text(run: &Run) -> String {
     }
     lines.extend(go_on(run));
     lines.join("\n")
+}
+
+/// What the judge saw, in a line: an amber finding was told in full when it came up.
+fn judge_line(judge: &Judgement) -> Option<String> {
+    let title = |finding: &&Finding| finding.id.title();
+    let notable = judge.notable();
+    let made = judge.findings.len();
+    match judge.worst()? {
+        Severity::Green => Some(format!("  the judge made {made} checks, all green")),
+        _ => Some(format!(
+            "  the judge made {made} checks; not green: {}",
+            notable.iter().map(title).collect::<Vec<_>>().join(", ")
+        )),
+    }
 }
 
 pub(crate) fn calibrate(

@@ -93,7 +93,7 @@ pub fn calibrate(
         resume_from: None,
         steps: 0,
     };
-    let end = stage.lead(None, work, &mut journal, observer, &mut |_| None)?;
+    let end = stage.lead(None, work, &mut journal, observer, &mut |_, _| None)?;
     match (end.status, end.outcome, end.failure) {
         (RunStatus::Ok, Some(Outcome::Calibrate(result)), _) => {
             let record = CalibrationRecord { taken: now(), result };

@@ -1,6 +1,7 @@
 //! One error for everything that can keep a job from being led, so that a program prints it in one place.
 
 use tunesmith_data::DataError;
+use tunesmith_measure::MeasureError;
 use tunesmith_models::ModelError;
 use tunesmith_protocol::EngineError;
 use tunesmith_setup::SetupError;
@@ -46,6 +47,9 @@ pub enum LabError {
     /// What should have been installed.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// A figure.
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
     /// A file.
     #[error(transparent)]
     File(#[from] FileError),
@@ -81,6 +85,7 @@ impl LabError {
             Self::Resume(error) => error.code(),
             Self::Supervisor(error) => error.code(),
             Self::Setup(error) => error.code(),
+            Self::Measure(error) => error.code(),
             Self::File(error) => error.code(),
             Self::Job(failure) => &failure.code,
             Self::ModelNotInstalled => "model_not_installed",
@@ -102,6 +107,7 @@ impl LabError {
             Self::Resume(error) => error.hints(),
             Self::Supervisor(error) => error.hints(),
             Self::Setup(error) => error.hints(),
+            Self::Measure(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Job(failure) => failure.hints.clone(),
             Self::ModelNotInstalled => vec![

@@ -6,9 +6,11 @@
 mod calibration;
 mod error;
 mod generate;
+mod judging;
 mod observer;
 mod prepare;
 mod resume;
+mod start_adapter;
 mod surroundings;
 mod training;
 
@@ -138,14 +140,14 @@ struct StageRun<'a> {
 }
 
 impl StageRun<'_> {
-    /// Leads a job to its end and tells the observer what happens; `on_event` sees every event too.
+    /// Leads a job to its end and tells the observer what happens; `on_event` sees every event after it.
     fn lead(
         &self,
         engine: Option<Engine>,
         work: Work,
         journal: &mut Journal,
         observer: &mut dyn Observer,
-        on_event: &mut dyn FnMut(&Event) -> Verdict,
+        on_event: &mut dyn FnMut(&Event, &mut dyn Observer) -> Verdict,
     ) -> Result<JobEnd, SupervisorError> {
         let engine = match engine {
             Some(engine) => engine,
@@ -167,7 +169,7 @@ impl StageRun<'_> {
                 Event::Log(log) => observer.update(Update::Log(log.level, &log.text)),
                 _ => {}
             }
-            on_event(event)
+            on_event(event, observer)
         })
     }
 

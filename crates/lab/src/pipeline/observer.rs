@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tunesmith_measure::judge::Finding;
 use tunesmith_protocol::{Level, Progress, Step};
 
 /// A part of a run, in the order of a run.
@@ -17,6 +18,8 @@ pub enum Stage {
     EvaluateBefore,
     /// Training.
     Train,
+    /// After a red finding: the adapter of the last good checkpoint is taken out of it.
+    KeepGood,
     /// The tuned model answers the same questions.
     EvaluateAfter,
     /// Generating.
@@ -32,6 +35,7 @@ impl Stage {
             Self::Start => "start",
             Self::EvaluateBefore => "evaluate_before",
             Self::Train => "train",
+            Self::KeepGood => "keep_good",
             Self::EvaluateAfter => "evaluate_after",
             Self::Generate => "generate",
         }
@@ -45,6 +49,7 @@ impl Stage {
             Self::Start => "starting the engine",
             Self::EvaluateBefore => "questions to the base model",
             Self::Train => "training",
+            Self::KeepGood => "keeping the last good adapter",
             Self::EvaluateAfter => "questions to the tuned model",
             Self::Generate => "generating",
         }
@@ -62,6 +67,8 @@ pub enum Update<'a> {
     Step(&'a Step, u64),
     /// The run's folder exists.
     Run(&'a str, &'a Path),
+    /// The judge sees something amber or red.
+    Finding(&'a Finding),
     /// Text for the log.
     Log(Level, &'a str),
 }

@@ -16,6 +16,7 @@ use crate::{
 
 use super::{
     LabError, Observer, Settings, Stage, Update,
+    judging::Judging,
     prepare::OpenModel,
     training::{Earlier, Leader, config_hash, time_box},
 };
@@ -145,6 +146,10 @@ pub fn resume(run: &Run, settings: &Settings, observer: &mut dyn Observer) -> Re
         from_step: checkpoint.step,
     })?;
     live.take_back_above(checkpoint.step)?;
+    let mut judging = Judging::new(recipe, manifest)?;
+    // What the rows and the adapter showed then stands in the record; a run that they stopped has no checkpoint.
+    let _ = judging.begin(observer);
+    judging.catch_up(&entries, checkpoint.step);
     let leader = Leader {
         live,
         journal,
@@ -169,6 +174,7 @@ pub fn resume(run: &Run, settings: &Settings, observer: &mut dyn Observer) -> Re
             trained_secs,
             before,
         },
+        judging,
         observer,
         start,
     };

@@ -1,34 +1,35 @@
 //! A training run from its recipe to its summary.
 
 use std::{
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
+use tunesmith_measure::judge::RowFacts;
 use tunesmith_protocol::{
     Answer, AnswerJob, AnswerStats, DType, Event, Level, Outcome, RunStatus, TrainJob, TrainStats, Work,
 };
 
 use crate::{
     evaluate::{AnswerRecord, Evaluation, Questions, Side, change, keep},
-    files::make_folder,
+    files::{FileError, make_folder},
     recipe::{HashParts, Recipe},
     run::{
-        ContentionSample, DataRecord, Journal, LiveRun, Manifest, ModelRecord, RECORD_VERSION, Run, Summary,
-        Timings, now, training_of,
+        AdapterRecord, ContentionSample, DataRecord, Journal, LiveRun, Manifest, ModelRecord, RECORD_VERSION,
+        Run, Summary, Timings, checkpoint_up_to, now, training_of,
     },
-    supervisor::{Engine, Failure, JobEnd, SupervisorError, Verdict},
+    supervisor::{Engine, Failure, JobEnd, SupervisorError},
 };
 
 use super::{
     LabError, Observer, Settings, Stage, StageRun, Update,
     calibration::stored_calibration,
+    judging::{Judging, facts_of_error},
     prepare::{OpenModel, Prepared, name_of, prepare, shape_of},
+    start_adapter,
     surroundings::{self, Watch},
 };
-
-/// Steps without a finite loss after which nothing good can follow.
-const BAD_STEPS: u32 = 3;
 
 /// Leads a training run. The run that comes back is over; its status says how it ended.
 ///
@@ -41,7 +42,15 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     let lock = settings.lock(&device, "(preparing)")?;
     observer.update(Update::Stage(Stage::Prepare));
     let model = OpenModel::open(recipe, &settings.folders)?;
-    let prepared = prepare(recipe, &model, observer)?;
+    let adapter = start_adapter::read(recipe)?;
+    let prepared = match prepare(recipe, &model, observer) {
+        Err(LabError::Data(error)) if let Some(facts) = facts_of_error(&error) => {
+            let dtype = recipe.dtype(&device);
+            let recipe = recipe.resolved(&device, dtype, &model.path);
+            return refuse(&recipe, settings, &model, facts, start, observer);
+        }
+        prepared => prepared?,
+    };
     let prepare_secs = start.elapsed().as_secs_f64();
     if settings.stop.asked().is_some() {
         return Err(LabError::Stopped);
@@ -50,7 +59,7 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     let engine = settings.start_engine()?;
     let dtype = recipe.dtype(&device);
     let recipe = recipe.resolved(&device, dtype, &model.path);
-    let manifest = manifest(&recipe, settings, &device, &model, &prepared, &engine)?;
+    let manifest = manifest(&recipe, settings, &device, &model, &prepared, adapter, &engine)?;
     let live = LiveRun::create(&settings.folders.runs(), &recipe, &manifest.config_hash)?;
     lock.name_run(live.id())?;
     observer.update(Update::Run(live.id(), live.folder()));
@@ -61,7 +70,13 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     live.write_manifest(&manifest)?;
     let rows_folder = live.folder().join("rows");
     make_folder(&rows_folder)?;
-    let rows = prepared.rows.write(&rows_folder, &prepared.info)?;
+    let mut judging = Judging::new(&recipe, &manifest)?;
+    let refused = judging.begin(observer);
+    let rows = match prepared.rows.write(&rows_folder, &prepared.info) {
+        // Rows that the judge refuses need not be rows that can be written.
+        Err(_) if refused.is_some() => rows_folder,
+        written => written?,
+    };
 
     let leader = Leader {
         journal: Journal::open(live.folder())?,
@@ -81,10 +96,68 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
             ..Timings::default()
         },
         earlier: Earlier::default(),
+        judging,
         observer,
         start,
     };
-    leader.conclude(engine)
+    match refused {
+        Some(halt) => {
+            drop(engine);
+            leader.record(Course::default().end(halt.status, Some(halt.failure)))
+        }
+        None => leader.conclude(engine),
+    }
+}
+
+/// Keeps the record of a run whose rows could not be made, for a reason that belongs to the judge.
+fn refuse(
+    recipe: &Recipe,
+    settings: &Settings,
+    model: &OpenModel,
+    facts: RowFacts,
+    start: Instant,
+    observer: &mut dyn Observer,
+) -> Result<Run, LabError> {
+    let mut judging = Judging::of_rows_that_failed(recipe, facts)?;
+    let hash = recipe.config_hash(&HashParts {
+        model: &model.model.fingerprint()?,
+        rows: "",
+        questions: None,
+        adapter: None,
+        engine: "",
+        torch: "",
+        device_kind: "",
+        threads: None,
+    });
+    let live = LiveRun::create(&settings.folders.runs(), recipe, &hash)?;
+    observer.update(Update::Run(live.id(), live.folder()));
+    let (status, failure) = judging
+        .begin(observer)
+        .map_or((RunStatus::Invalid, None), |halt| {
+            (halt.status, Some(halt.failure))
+        });
+    let secs = start.elapsed().as_secs_f64();
+    live.write_summary(&Summary {
+        version: RECORD_VERSION,
+        status,
+        reason: reason(status, failure.as_ref(), recipe, false),
+        failure,
+        judge: judging.judgement(),
+        finished: now(),
+        training: None,
+        engine: None,
+        evaluation: Evaluation::skipped("the run ended before its first step"),
+        adapter: None,
+        timings: Timings {
+            prepare_secs: secs,
+            total_secs: secs,
+            ..Timings::default()
+        },
+        contention: Vec::new(),
+    })?;
+    let folder = live.folder().to_owned();
+    drop(live);
+    Ok(Run::open(&folder)?)
 }
 
 /// Longest training of a recipe.
@@ -98,6 +171,7 @@ fn manifest(
     device: &str,
     model: &OpenModel,
     prepared: &Prepared,
+    adapter: Option<AdapterRecord>,
     engine: &Engine,
 ) -> Result<Manifest, LabError> {
     let hello = engine.hello();
@@ -141,6 +215,7 @@ fn manifest(
             test_sha256,
             report: prepared.info.report.clone(),
         },
+        adapter,
         calibration,
     };
     Ok(Manifest {
@@ -157,6 +232,7 @@ pub(super) fn config_hash(recipe: &Recipe, manifest: &Manifest, evaluated: bool)
         model: &manifest.model.fingerprint,
         rows: &manifest.data.rows_sha256,
         questions: manifest.data.test_sha256.as_deref().filter(|_| evaluated),
+        adapter: manifest.adapter.as_ref().map(|adapter| adapter.sha256.as_str()),
         engine: &format!("{} {}", engine.engine, engine.engine_version),
         torch: &engine.torch,
         device_kind: if on_cpu { "cpu" } else { &engine.backend },
@@ -223,6 +299,7 @@ pub(super) struct Leader<'a> {
     pub(super) contention: Vec<ContentionSample>,
     pub(super) timings: Timings,
     pub(super) earlier: Earlier,
+    pub(super) judging: Judging,
     pub(super) observer: &'a mut dyn Observer,
     /// When the work began, preparations included.
     pub(super) start: Instant,
@@ -232,6 +309,11 @@ impl Leader<'_> {
     /// Leads the run to its end and writes its summary.
     pub(super) fn conclude(mut self, engine: Engine) -> Result<Run, LabError> {
         let course = self.lead(engine);
+        self.record(course)
+    }
+
+    /// Writes the summary.
+    fn record(mut self, course: Course) -> Result<Run, LabError> {
         let summary = self.summary(course)?;
         if let Err(error) = self.live.write_summary(&summary) {
             // On a full disk the summary fails like what failed before it, and the first cause says more.
@@ -265,10 +347,22 @@ impl Leader<'_> {
                 Err(error) => return course.broken(&error),
             }
         }
-        let end = match self.train(engine) {
+        let mut end = match self.train(engine) {
             Ok(end) => end,
             Err(error) => return course.broken(&error.into()),
         };
+        // What ended a training otherwise stands, whatever else is wrong with it.
+        if let Some(halt) = self.judging.end(end.status, self.observer)
+            && matches!(end.status, RunStatus::Ok | RunStatus::TimeBoxed)
+        {
+            end.status = halt.status;
+            end.failure = Some(halt.failure);
+        }
+        if matches!(end.status, RunStatus::Invalid | RunStatus::Nan)
+            && let Err(error) = self.keep_the_last_good_adapter(&end)
+        {
+            return course.broken(&error);
+        }
         self.timings.train_secs = Some(self.earlier.trained_secs + end.wall_secs);
         if let Some(Outcome::Train(stats)) = end.outcome {
             course.engine = Some(stats);
@@ -290,9 +384,9 @@ impl Leader<'_> {
         course.end(end.status, end.failure)
     }
 
-    fn train(&mut self, engine: Option<Engine>) -> Result<JobEnd, SupervisorError> {
+    fn job(&self) -> TrainJob {
         let recipe = self.recipe;
-        let work = Work::Train(TrainJob {
+        TrainJob {
             model: self.model.path.clone(),
             rows: self.rows.clone(),
             dtype: self.dtype(),
@@ -304,8 +398,17 @@ impl Leader<'_> {
             recompute: recipe.train.recompute,
             order: recipe.order(),
             seed: recipe.train.seed,
-            start_from: None,
-        });
+            // A checkpoint has the weights of an adapter that the run began from.
+            start_from: recipe
+                .lora
+                .start_from
+                .clone()
+                .filter(|_| self.earlier.checkpoint.is_none()),
+        }
+    }
+
+    fn train(&mut self, engine: Option<Engine>) -> Result<JobEnd, SupervisorError> {
+        let work = Work::Train(self.job());
         let stage = StageRun {
             settings: self.settings,
             stage: Stage::Train,
@@ -313,15 +416,64 @@ impl Leader<'_> {
             run_dir: self.live.folder(),
             time_box: Some(self.time_box),
             resume_from: self.earlier.checkpoint.as_deref(),
-            steps: recipe.train.steps,
+            steps: self.recipe.train.steps,
         };
-        let mut watch = FiniteWatch::default();
         let load = Watch::start(Stage::Train);
-        let end = stage.lead(engine, work, &mut self.journal, self.observer, &mut |event| {
-            watch.look(event)
-        });
+        let judging = &mut self.judging;
+        let end = stage.lead(
+            engine,
+            work,
+            &mut self.journal,
+            self.observer,
+            &mut |event, observer| judging.look(event, observer),
+        );
         self.note_load(load);
         end
+    }
+
+    /// After a red finding: the adapter is that of the last good step, or of the last good checkpoint, or there is
+    /// none. One that was saved later is put aside as `adapter.rejected`, where nothing takes it for a good one.
+    fn keep_the_last_good_adapter(&mut self, end: &JobEnd) -> Result<(), LabError> {
+        let good = self.judging.judgement().last_good_step.unwrap_or(0);
+        let saved_at = match &end.outcome {
+            Some(Outcome::Train(stats)) if stats.adapter.is_some() => Some(stats.steps),
+            _ => None,
+        };
+        let folder = self.live.folder().to_owned();
+        let adapter = folder.join("adapter");
+        if adapter.exists() {
+            if saved_at.is_some_and(|step| step > 0 && step <= good) {
+                return Ok(());
+            }
+            put_aside(&adapter)?;
+        }
+        let Some(checkpoint) = checkpoint_up_to(&folder, good) else {
+            return Ok(());
+        };
+        // A training that is over at its checkpoint does no step and saves the adapter as it was there.
+        let job = TrainJob {
+            steps: checkpoint.step,
+            start_from: None,
+            ..self.job()
+        };
+        let from = std::path::absolute(&checkpoint.folder).unwrap_or(checkpoint.folder);
+        let stage = StageRun {
+            settings: self.settings,
+            stage: Stage::KeepGood,
+            device: &self.manifest.device,
+            run_dir: &folder,
+            time_box: None,
+            resume_from: Some(&from),
+            steps: checkpoint.step,
+        };
+        stage.lead(
+            None,
+            Work::Train(job),
+            &mut self.journal,
+            self.observer,
+            &mut |_, _| None,
+        )?;
+        Ok(())
     }
 
     fn dtype(&self) -> DType {
@@ -395,17 +547,8 @@ impl Leader<'_> {
 
     fn summary(&mut self, course: Course) -> Result<Summary, LabError> {
         let training = training_of(self.live.folder(), self.recipe, self.manifest)?;
-        let mut status = course.status.unwrap_or(RunStatus::Crashed);
-        let mut failure = course.failure;
-        if let Some(training) = &training {
-            // A run that learned nothing never looks like a success (M14).
-            if matches!(status, RunStatus::Ok | RunStatus::TimeBoxed) && training.valid_steps == 0 {
-                status = RunStatus::Invalid;
-                failure = Some(nothing_learned(
-                    training.points.first().and_then(|point| point.reason),
-                ));
-            }
-        }
+        let status = course.status.unwrap_or(RunStatus::Crashed);
+        let failure = course.failure;
         let adapter = Some(PathBuf::from("adapter")).filter(|folder| {
             self.live
                 .folder()
@@ -419,6 +562,7 @@ impl Leader<'_> {
             reason: reason(status, failure.as_ref(), self.recipe, adapter.is_some()),
             status,
             failure,
+            judge: self.judging.judgement(),
             finished: now(),
             training,
             engine: course.engine,
@@ -466,7 +610,7 @@ pub(super) fn collect_answers(
     observer: &mut dyn Observer,
 ) -> Result<(Vec<Answer>, JobEnd), SupervisorError> {
     let mut answers = Vec::new();
-    let end = stage.lead(engine, work, journal, observer, &mut |event| {
+    let end = stage.lead(engine, work, journal, observer, &mut |event, _| {
         if let Event::Answer(answer) = event {
             answers.push(answer.clone());
         }
@@ -482,56 +626,20 @@ pub(super) fn answer_stats(end: &JobEnd) -> Option<AnswerStats> {
     }
 }
 
-/// Ends a training whose loss stays without a number, for engines that do not do so themselves.
-#[derive(Default)]
-struct FiniteWatch {
-    bad: u32,
-}
-
-impl FiniteWatch {
-    fn look(&mut self, event: &Event) -> Verdict {
-        let Event::Step(step) = event else { return None };
-        let finite = |value: Option<f64>| value.is_some_and(f64::is_finite);
-        self.bad = if finite(step.loss) && finite(step.grad_norm) {
-            0
-        } else {
-            self.bad + 1
-        };
-        (self.bad >= BAD_STEPS).then(|| {
-            let failure = Failure {
-                code: "not_finite".to_owned(),
-                message: format!(
-                    "loss or gradient were no numbers in {BAD_STEPS} steps running, up to step {}",
-                    step.step
-                ),
-                hints: vec![
-                    "lower optimizer.learning_rate, or lengthen optimizer.warmup_steps".to_owned(),
-                    "with train.dtype = \"f16\", try \"bf16\" or \"f32\"".to_owned(),
-                ],
-                last_lines: Vec::new(),
-            };
-            (RunStatus::Nan, failure)
-        })
+/// Renames an adapter that must not be taken for a good one; one that was put aside before makes room.
+fn put_aside(adapter: &Path) -> Result<(), FileError> {
+    let aside = adapter.with_extension("rejected");
+    if aside.exists() {
+        fs::remove_dir_all(&aside).map_err(|source| FileError::new(&aside, "removed", source))?;
     }
-}
-
-fn nothing_learned(fault: Option<tunesmith_measure::StepFault>) -> Failure {
-    let why = fault.map_or_else(String::new, |fault| format!(": {}", fault.sentence()));
-    Failure {
-        code: "no_valid_step".to_owned(),
-        message: format!("no step of the run counts{why}"),
-        hints: vec![
-            "look at rows/rows.json in the run's folder: its sample shows what is trained".to_owned(),
-        ],
-        last_lines: Vec::new(),
-    }
+    fs::rename(adapter, &aside).map_err(|source| FileError::new(adapter, "renamed", source))
 }
 
 fn reason(status: RunStatus, failure: Option<&Failure>, recipe: &Recipe, saved: bool) -> Option<String> {
-    let kept = if saved {
-        "the adapter so far is kept"
-    } else {
-        "no adapter was saved"
+    let kept = match (saved, status) {
+        (true, RunStatus::Invalid | RunStatus::Nan) => "the last good adapter is kept",
+        (true, _) => "the adapter so far is kept",
+        (false, _) => "no adapter was saved",
     };
     let cause = match (status, failure) {
         (RunStatus::Ok, _) => return None,

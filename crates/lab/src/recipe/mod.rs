@@ -117,6 +117,9 @@ pub struct LoraSection {
     pub alpha: f64,
     /// Projections that get an adapter.
     pub target_modules: Vec<String>,
+    /// Folder of an adapter of the same form to go on from; a fresh one where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_from: Option<PathBuf>,
 }
 
 impl Default for LoraSection {
@@ -125,6 +128,7 @@ impl Default for LoraSection {
             rank: 16,
             alpha: 32.0,
             target_modules: TARGET_MODULES.iter().map(|name| (*name).to_owned()).collect(),
+            start_from: None,
         }
     }
 }
@@ -264,6 +268,8 @@ pub struct HashParts<'a> {
     pub rows: &'a str,
     /// Hash of the test questions, where they are asked.
     pub questions: Option<&'a str>,
+    /// Hash of the adapter that the training goes on from, where it does.
+    pub adapter: Option<&'a str>,
     /// Engine and version.
     pub engine: &'a str,
     /// Version of torch.
@@ -301,9 +307,13 @@ impl Recipe {
         let text = read_text(path)?;
         let mut recipe = Self::parse(&text, name_or_path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        for inner in [&mut recipe.model.path, &mut recipe.data.path]
-            .into_iter()
-            .flatten()
+        for inner in [
+            &mut recipe.model.path,
+            &mut recipe.data.path,
+            &mut recipe.lora.start_from,
+        ]
+        .into_iter()
+        .flatten()
         {
             *inner = folder.join(&inner);
         }
@@ -372,13 +382,14 @@ impl Recipe {
         for path in [
             ["data", "path"],
             ["data", "source"],
+            ["lora", "start_from"],
             ["train", "time_box_minutes"],
             ["train", "checkpoint_every"],
             ["train", "device"],
         ] {
             remove(&mut recipe, &path);
         }
-        let whole = json!({
+        let mut whole = json!({
             "recipe": recipe,
             "model": parts.model,
             "rows": parts.rows,
@@ -388,6 +399,10 @@ impl Recipe {
             "device_kind": parts.device_kind,
             "threads": parts.threads,
         });
+        // Without one the hash is what it was before recipes could name one.
+        if let (Some(adapter), Some(whole)) = (parts.adapter, whole.as_object_mut()) {
+            whole.insert("adapter".to_owned(), adapter.into());
+        }
         sha256_hex(canonical_json(&whole).as_bytes())
     }
 

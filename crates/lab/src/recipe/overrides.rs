@@ -10,6 +10,9 @@ use super::{
 /// Alternatives of which a section holds one; setting one removes the other.
 const ALTERNATIVES: [(&str, &str); 2] = [("source", "path"), ("path", "source")];
 
+/// A key that is absent where it says nothing.
+const START_FROM: &str = "lora.start_from";
+
 pub(super) fn apply(table: &mut Table, setting: &str) -> Result<(), RecipeError> {
     let Some((key, text)) = setting.split_once('=') else {
         return Err(RecipeError::NoSetting {
@@ -54,6 +57,11 @@ pub(super) fn apply(table: &mut Table, setting: &str) -> Result<(), RecipeError>
         .find(|(one, other)| *one == name && target.contains_key(*other));
     if let (Some((_, other)), Some("model" | "data")) = (alternative, section) {
         target.remove(*other);
+        target.insert(name.to_owned(), Value::String(text.trim_matches('"').to_owned()));
+        return Ok(());
+    }
+    // A recipe without an adapter to go on from does not hold the key.
+    if key == START_FROM {
         target.insert(name.to_owned(), Value::String(text.trim_matches('"').to_owned()));
         return Ok(());
     }
@@ -119,12 +127,16 @@ fn known_keys(table: &Table) -> Vec<String> {
             _ => keys.push(name.clone()),
         }
     }
-    for section in ["model", "data"] {
-        for name in ["source", "path"] {
-            let key = format!("{section}.{name}");
-            if !keys.contains(&key) {
-                keys.push(key);
-            }
+    let optional = [
+        "model.source",
+        "model.path",
+        "data.source",
+        "data.path",
+        START_FROM,
+    ];
+    for key in optional.map(str::to_owned) {
+        if !keys.contains(&key) {
+            keys.push(key);
         }
     }
     keys

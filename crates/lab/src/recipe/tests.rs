@@ -143,6 +143,7 @@ fn the_hash_covers_what_changes_the_result_and_nothing_else() {
         model: "m",
         rows: "r",
         questions: Some("q"),
+        adapter: None,
         engine: "tunesmith-engine 0.1.0",
         torch: "2.11.0",
         device_kind: "cpu",
@@ -155,6 +156,7 @@ fn the_hash_covers_what_changes_the_result_and_nothing_else() {
         "train.time_box_minutes=30",
         "train.checkpoint_every=5",
         "model.path=/elsewhere/model.gguf",
+        "lora.start_from=/elsewhere/adapter",
     ] {
         assert_eq!(
             set(same).unwrap().config_hash(&parts),
@@ -177,6 +179,13 @@ fn the_hash_covers_what_changes_the_result_and_nothing_else() {
     assert_ne!(
         quickstart().config_hash(&HashParts {
             torch: "2.12.0",
+            ..parts.clone()
+        }),
+        hash
+    );
+    assert_ne!(
+        quickstart().config_hash(&HashParts {
+            adapter: Some("a"),
             ..parts.clone()
         }),
         hash

@@ -24,8 +24,8 @@ pub use checkpoint::Checkpoint;
 pub use error::RunError;
 pub use journal::{Entry, Journal, LabLine, read_events};
 pub use record::{
-    CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest, ModelRecord, RECORD_VERSION,
-    Summary, Timings,
+    AdapterBase, AdapterRecord, CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest,
+    ModelRecord, RECORD_VERSION, Summary, Timings,
 };
 
 const MANIFEST: &str = "manifest.json";
@@ -298,9 +298,14 @@ impl Run {
         Some(newest.step)
     }
 
-    /// The last step in the record.
+    /// The last step in the record that is worth going on from: of a run that the judge stopped, the last good one.
     fn recorded(&self) -> Result<u64, FileError> {
-        Ok(self.steps()?.last().map_or(0, |step| step.step))
+        let last = self.steps()?.last().map_or(0, |step| step.step);
+        let good = self
+            .summary
+            .as_ref()
+            .and_then(|summary| summary.judge.last_good_step);
+        Ok(good.map_or(last, |good| good.min(last)))
     }
 
     /// The figures of the training: those of the summary, or, of a run that has none, drawn from its steps.
@@ -340,6 +345,11 @@ impl Run {
     pub fn report(&self) -> Option<PathBuf> {
         Some(self.folder.join("report.html")).filter(|path| path.exists())
     }
+}
+
+/// The newest whole checkpoint in a run's folder that is not above a step.
+pub(crate) fn checkpoint_up_to(folder: &Path, step: u64) -> Option<Checkpoint> {
+    checkpoint::newest_whole(folder, step)
 }
 
 /// The figures of the training in a run's folder; nothing where there was no step.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tunesmith_data::RowsReport;
-use tunesmith_measure::{ModelShape, Peaks, TrainingSummary};
+use tunesmith_measure::{ModelShape, Peaks, TrainingSummary, judge::Judgement};
 use tunesmith_probe::{GpuBrief, Load, Machine};
 use tunesmith_protocol::{Calibration, Hello, RunStatus, TrainStats};
 
@@ -46,6 +46,9 @@ pub struct Manifest {
     pub model: ModelRecord,
     /// The data.
     pub data: DataRecord,
+    /// The adapter that the training goes on from, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterRecord>,
     /// The calibration that MFU is counted against, where there is one.
     pub calibration: Option<CalibrationRecord>,
     /// Peaks that MFU is counted against.
@@ -76,6 +79,24 @@ pub struct ModelRecord {
     pub parameters: u64,
     /// Longest context, in tokens.
     pub context_length: usize,
+}
+
+/// An adapter that a training goes on from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterRecord {
+    /// SHA-256 of its weights' file.
+    pub sha256: String,
+    /// The base that it was trained on, where it says.
+    pub base: Option<AdapterBase>,
+}
+
+/// What an adapter says of its base (T8).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AdapterBase {
+    /// Fingerprint of the base model.
+    pub fingerprint: String,
+    /// Number format of the base during training.
+    pub dtype: String,
 }
 
 /// The data of a run.
@@ -149,6 +170,9 @@ pub struct Summary {
     pub reason: Option<String>,
     /// The failure, where there was one.
     pub failure: Option<Failure>,
+    /// What the judge saw.
+    #[serde(default)]
+    pub judge: Judgement,
     /// When it ended, RFC 3339 in UTC.
     pub finished: String,
     /// Figures of the training.

@@ -73,8 +73,19 @@ pub struct JobEnd {
     pub wall_secs: f64,
 }
 
-/// A verdict on events while they arrive: anything but `None` stops the run with that status.
-pub type Verdict = Option<(RunStatus, Failure)>;
+/// Why a run is stopped by what its events say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Halt {
+    /// The run's status.
+    pub status: RunStatus,
+    /// What was seen and what to do.
+    pub failure: Failure,
+    /// How the engine is stopped: whether what it has is worth saving.
+    pub how: StopHow,
+}
+
+/// A verdict on events while they arrive: anything but `None` stops the run.
+pub type Verdict = Option<Halt>;
 
 /// An engine that has said hello and waits for its job.
 pub struct Engine {
@@ -239,8 +250,8 @@ impl Engine {
         if let Some(verdict) = on_event(&event)
             && state.verdict.is_none()
         {
+            state.ask(&mut self.child, verdict.how, &self.limits);
             state.verdict = Some(verdict);
-            state.ask(&mut self.child, StopHow::Save, &self.limits);
         }
         Ok(())
     }
@@ -374,8 +385,8 @@ impl JobState {
     }
 
     fn judge(&self, exit: ExitStatus, tail: Tail) -> (RunStatus, Option<Failure>) {
-        if let Some((status, failure)) = &self.verdict {
-            return (*status, Some(failure.clone()));
+        if let Some(halt) = &self.verdict {
+            return (halt.status, Some(halt.failure.clone()));
         }
         let stopped = match self.cause {
             Some(Cause::User) => Some(RunStatus::Cancelled),

@@ -222,20 +222,17 @@ impl Course {
     fn diverged(&mut self, step: &Step, limits: &Thresholds) -> Option<Finding> {
         let window = limits.loss_window as usize;
         let first = self.seen.iter().find_map(|seen| seen.loss)?;
-        let last: Vec<f64> = self
-            .seen
-            .iter()
-            .rev()
-            .take(window)
-            .filter_map(|seen| seen.loss)
-            .collect();
-        if self.seen.len() <= window || last.len() < window {
-            return None;
-        }
-        let mean = stats::mean(&last).ok()?;
+        let from = self.seen.len().checked_sub(window).filter(|from| *from > 0)?;
+        let last = &self.seen[from..];
+        let losses: Vec<f64> = last.iter().filter_map(|seen| seen.loss).collect();
+        let mean = stats::mean(&losses).ok()?;
         let limit = first * limits.loss_diverged_factor + limits.loss_diverged_nats;
+        let began = last
+            .iter()
+            .find(|seen| seen.loss.is_some_and(|loss| loss > limit))?
+            .step;
         (mean > limit).then(|| {
-            self.bad(step.step + 1 - window as u64);
+            self.bad(began);
             Finding::red(
                 CheckId::LossFalls,
                 format!("the loss was {first:.3} at first and is {mean:.3} over the last {window} steps"),

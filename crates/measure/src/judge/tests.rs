@@ -413,7 +413,7 @@ fn a_loss_that_explodes_is_red_and_one_that_does_not_fall_is_amber() {
         }
     });
     assert_eq!(red_id(red), CheckId::LossFalls);
-    assert!(judge.judgement().last_good_step.unwrap() <= 15);
+    assert_eq!(judge.judgement().last_good_step, Some(15));
     let (judge, red) = lead(40, |step| step.loss = Some(1.99));
     assert_eq!(red, None);
     assert_eq!(judge.judgement().notable()[0].id, CheckId::LossFalls);

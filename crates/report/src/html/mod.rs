@@ -2,6 +2,7 @@
 //! the template (its name ends in `.html`); only the drawings, which escape what they are given, go in as they are.
 
 mod evaluation;
+mod judge;
 mod machine;
 
 use minijinja::Environment;
@@ -13,6 +14,7 @@ use crate::format::{self, count, duration, number, percent, plural, significant}
 use crate::{CountingRule, Headline, Report, ReportError, ReportInput, rules};
 
 use evaluation::EvaluationView;
+use judge::JudgeView;
 use machine::{CalibrationView, Group, groups};
 
 /// More rows than this are thinned in the table; the JSON holds all.
@@ -50,6 +52,7 @@ struct Page<'a> {
     invalid_steps: Vec<String>,
     steps: StepTable,
     mfu: Option<MfuTable>,
+    judge: Option<JudgeView>,
     evaluation: Option<EvaluationView>,
     calibration: Option<CalibrationView>,
     counting_rules: &'a [CountingRule],
@@ -88,6 +91,7 @@ impl<'a> Page<'a> {
             invalid_steps: invalid_steps(&run.summary),
             steps: StepTable::of(&run.summary.points),
             mfu: MfuTable::of(run),
+            judge: JudgeView::of(&run.judge),
             evaluation: EvaluationView::of(report),
             calibration: run
                 .calibration
