@@ -1,9 +1,10 @@
 //! What the engine finds out about itself, told in `check` messages; the verdicts are the parent's.
 //!
 //! Before the first step: the base model's loss on the rows of that step, the loss of two rows in a plain forward pass
-//! and in the trainer, and the gradient of those two as one batch and one by one. It costs one forward pass over the
-//! rows of a step (a third of a step), two rows forward and four rows forward and backward: together less than a step
-//! of eight rows, once in a training. The checksums read every weight once at the start and once at the end.
+//! and in the trainer, and the gradient of those two as one batch and one by one. By operations that is a forward pass
+//! over the rows of a step (a third of the step), two rows forward, and four rows forward and backward: about one step
+//! of eight rows, once in a training, and less where a step has more rows. It counts in the time to the first step and
+//! not in the step's. The checksums read every weight once at the start and once at the end.
 
 use tch::{Kind, Reduction, Tensor};
 use tunesmith_data::Row;
@@ -39,11 +40,12 @@ pub(crate) fn before_first_step(
     let rows: Vec<&Row> = micro_batches.iter().flatten().copied().collect();
     if fresh {
         detach(decoder);
-        told.push(check("base_loss", plain_loss(decoder, &rows)));
+        told.push(check("base_loss", plain_loss(decoder, micro_batches)));
         decoder.attach(adapter);
     }
     let two = fewest_and_most(&rows);
-    told.push(check("plain_loss", plain_loss(decoder, &two)));
+    let one_by_one: Vec<Vec<&Row>> = two.iter().map(|row| vec![*row]).collect();
+    told.push(check("plain_loss", plain_loss(decoder, &one_by_one)));
     let whole = accumulate(decoder, std::slice::from_ref(&two), recompute);
     told.push(check("trainer_loss", whole.loss));
     let Some(gradients) = &mut adapter.gradients else {
@@ -52,7 +54,6 @@ pub(crate) fn before_first_step(
     if two.len() > 1 {
         let of_one_batch = gradients.copy();
         let _ = gradients.zero_();
-        let one_by_one: Vec<Vec<&Row>> = two.iter().map(|row| vec![*row]).collect();
         accumulate(decoder, &one_by_one, recompute);
         let difference = norm(&(&*gradients - &of_one_batch)) / norm(&of_one_batch);
         told.push(check("gradient_difference", difference));
@@ -85,12 +86,12 @@ fn detach(decoder: &mut Decoder) {
     }
 }
 
-/// Mean cross-entropy over the supervised tokens of `rows`, each row forward alone and by torch's own loss: nothing of
-/// the trainer is used but the layers.
-fn plain_loss(decoder: &Decoder, rows: &[&Row]) -> f64 {
+/// Mean cross-entropy over the supervised tokens of all batches, forward alone and by torch's own loss: nothing of the
+/// trainer is used but the layers.
+fn plain_loss(decoder: &Decoder, batches: &[Vec<&Row>]) -> f64 {
     let (mut sum, mut count) = (0.0, 0);
-    for row in rows {
-        let batch = Packed::new(&[row], &decoder.inverse_frequencies, decoder.kind);
+    for rows in batches {
+        let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
         let hidden = decoder.hidden(&batch).index_select(0, &batch.predicting);
         let positions = batch.targets.size()[0];
         for start in (0..positions).step_by(CHUNK as usize) {

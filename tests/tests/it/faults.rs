@@ -210,13 +210,22 @@ fn a_training_that_diverges_keeps_the_adapter_of_the_last_good_checkpoint() {
 }
 
 #[test]
-fn memory_and_time_that_drift_are_caught() {
+fn memory_and_time_that_drift_are_caught_and_the_run_can_go_on() {
     let home = Home::new();
-    let ran = spoilt(&home, "drift", &["train.steps=3000"]).ran();
+    let ran = spoilt(&home, "drift", &["train.steps=400"]).ran();
     let summary = caught(&home, ran, "invalid", "memory");
     assert_eq!(finding(&summary, "step_time")["severity"], "amber");
     // What was learned is good: it is only that it could not go on.
     assert_eq!(summary["adapter"], "adapter");
+    // In a new process it can.
+    let ran = home
+        .tunesmith_for_real()
+        .args(["runs", "resume", "last", "--json"])
+        .ran()
+        .expect_status(0);
+    let run = ran.json();
+    assert_eq!((&run["status"], &run["total_steps"]), (&"ok".into(), &400.into()));
+    assert_eq!(finding(&home.summary(), "memory")["severity"], "green");
 }
 
 #[test]

@@ -594,3 +594,36 @@ fn hashes_tell_templates_and_tokenizers_apart() {
         encoder_with("{{ messages }}", 10).template_sha256()
     );
 }
+
+#[test]
+fn a_finished_row_is_counted_beside_the_code_that_masks_it() {
+    let encoder = encoder();
+    let two_answers = example(&[
+        ("user", "q"),
+        ("assistant", "a b"),
+        ("user", "r"),
+        ("assistant", " c "),
+    ]);
+    let audit = |row: &Row| {
+        let mut audit = Audit::default();
+        encoder.audit(&two_answers, row, &mut audit).unwrap();
+        (
+            audit.answers,
+            audit.answer_tokens,
+            audit.answers_outside,
+            audit.ends_untrained,
+        )
+    };
+    let row = encoder.row(&two_answers).unwrap();
+    assert_eq!(audit(&row), (2, 3 + 1, 0, 0));
+    // Masked by the id of a padding token that is the end token.
+    let mut no_end = row.clone();
+    for (mark, id) in no_end.supervised.iter_mut().zip(&row.input_ids) {
+        *mark &= *id != 258;
+    }
+    assert_eq!(audit(&no_end), (2, 4, 0, 1));
+    // Shifted by two: the first answer lacks its beginning.
+    let mut shifted = row.clone();
+    shifted.supervised.rotate_right(2);
+    assert_eq!(audit(&shifted).2, 1);
+}

@@ -500,6 +500,21 @@ fn template_and_stop_tokens_come_from_wherever_the_folder_keeps_them() {
 }
 
 #[test]
+fn the_padding_token_is_the_one_that_the_files_name() {
+    let config = tiny::config(Architecture::Llama);
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), &json_of(&config), &tensors_of(&config));
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let pad = || Model::open(folder.path()).unwrap().pad_token().unwrap();
+    assert_eq!(pad(), None);
+    put("tokenizer.json", &tokenizer_json().to_string());
+    put("tokenizer_config.json", r#"{"pad_token": {"content": "<end>"}}"#);
+    assert_eq!(pad(), Some(1));
+    put("generation_config.json", r#"{"pad_token_id": 6}"#);
+    assert_eq!(pad(), Some(6));
+}
+
+#[test]
 fn the_end_of_turn_is_found_in_the_template_alone() {
     let config = tiny::config(Architecture::Llama);
     let folder = TempDir::new().unwrap();
