@@ -202,7 +202,7 @@ impl Encoder {
                 findings.boundary_differences += usize::from(encoded.boundary_differs);
                 findings.altered_texts += usize::from(encoded.text_altered);
                 findings.rewritten_answers += encoded.rewritten_answers;
-                self.audit(example, &encoded, &mut findings.audit)?;
+                self.audit(example, &encoded.row, &encoded.trained, &mut findings.audit)?;
                 kept.push((example.id.as_str(), encoded.row));
             }
             progress(index as u64 + 1, examples.len() as u64);
@@ -374,22 +374,28 @@ impl Encoder {
     }
 
     /// Looks at a finished row as a stranger would: are the answers of its example what it trains?
-    fn audit(&self, example: &Example, encoded: &Encoded, audit: &mut Audit) -> Result<(), DataError> {
-        let row = &encoded.row;
-        let trained: Vec<u32> = row
+    /// `trained` are the messages that should be trained, by their place.
+    fn audit(
+        &self,
+        example: &Example,
+        row: &Row,
+        trained: &[usize],
+        audit: &mut Audit,
+    ) -> Result<(), DataError> {
+        let trained_ids: Vec<u32> = row
             .input_ids
             .iter()
             .zip(&row.supervised)
             .filter_map(|(id, supervised)| supervised.then_some(*id))
             .collect();
-        let trained = self.decode(&trained)?;
+        let trained_text = self.decode(&trained_ids)?;
         let mut outside = false;
-        for message in encoded.trained.iter().map(|&index| &example.messages[index]) {
+        for message in trained.iter().map(|&index| &example.messages[index]) {
             let tokens = self.tokenize(&example.id, message.content.trim())?;
             audit.answers += 1;
             audit.answer_tokens += tokens.len();
             // Decoded again, since a tokenizer may have no token for some character.
-            outside |= !trained.contains(self.decode(&tokens)?.trim());
+            outside |= !trained_text.contains(self.decode(&tokens)?.trim());
         }
         audit.answers_outside += usize::from(outside);
         let last = row.input_ids.last().zip(row.supervised.last());
