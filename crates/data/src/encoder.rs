@@ -76,10 +76,8 @@ struct Encoded {
     row: Row,
     boundary_differs: bool,
     text_altered: bool,
-    /// Messages that are trained, by their place in the conversation.
-    trained: Vec<usize>,
-    /// Answers that stand in the row without being trained.
-    rewritten_answers: usize,
+    /// Answers that stand in the row without being trained, by their place among the messages.
+    rewritten: Vec<usize>,
 }
 
 /// Where an answer stands in the text of a whole conversation.
@@ -201,8 +199,8 @@ impl Encoder {
             } else {
                 findings.boundary_differences += usize::from(encoded.boundary_differs);
                 findings.altered_texts += usize::from(encoded.text_altered);
-                findings.rewritten_answers += encoded.rewritten_answers;
-                self.audit(example, &encoded.row, &encoded.trained, &mut findings.audit)?;
+                findings.rewritten_answers += encoded.rewritten.len();
+                self.audit(example, &encoded, &mut findings.audit)?;
                 kept.push((example.id.as_str(), encoded.row));
             }
             progress(index as u64 + 1, examples.len() as u64);
@@ -321,14 +319,13 @@ impl Encoder {
             input_ids: Vec::new(),
             supervised: Vec::new(),
         };
-        let (mut done, mut rewritten_answers) = (0, 0);
-        let mut trained = Vec::new();
+        let (mut done, mut rewritten) = (0, Vec::new());
         for index in (0..messages.len()).filter(|&index| messages[index].role == "assistant") {
             let answer = match self.place_of_answer(id, messages, index, &whole, done)? {
                 Place::Stable(answer) => answer,
                 Place::Rewritten(error) if index + 1 == messages.len() => return Err(error),
                 Place::Rewritten(_) => {
-                    rewritten_answers += 1;
+                    rewritten.push(index);
                     continue;
                 }
             };
@@ -342,7 +339,6 @@ impl Encoder {
                 return Err(self.no_end_token(id));
             }
             row.push(&tokens, true);
-            trained.push(index);
             done = answer.end;
         }
         // Nothing stands before the first token that could predict it.
@@ -357,45 +353,30 @@ impl Encoder {
             row,
             boundary_differs,
             text_altered,
-            trained,
-            rewritten_answers,
+            rewritten,
         })
     }
 
-    fn refuse_unknown_tokens(&self, id: &str, tokens: &[u32]) -> Result<(), DataError> {
-        match tokens.iter().find(|token| **token as usize >= self.vocabulary) {
-            None => Ok(()),
-            Some(&token) => Err(DataError::OutsideVocabulary {
-                place: format!("row {id}"),
-                token,
-                vocabulary: self.vocabulary,
-            }),
-        }
-    }
-
     /// Looks at a finished row as a stranger would: are the answers of its example what it trains?
-    /// `trained` are the messages that should be trained, by their place.
-    fn audit(
-        &self,
-        example: &Example,
-        row: &Row,
-        trained: &[usize],
-        audit: &mut Audit,
-    ) -> Result<(), DataError> {
-        let trained_ids: Vec<u32> = row
+    fn audit(&self, example: &Example, encoded: &Encoded, audit: &mut Audit) -> Result<(), DataError> {
+        let row = &encoded.row;
+        let trained: Vec<u32> = row
             .input_ids
             .iter()
             .zip(&row.supervised)
             .filter_map(|(id, supervised)| supervised.then_some(*id))
             .collect();
-        let trained_text = self.decode(&trained_ids)?;
+        let trained = self.decode(&trained)?;
         let mut outside = false;
-        for message in trained.iter().map(|&index| &example.messages[index]) {
+        for (index, message) in example.messages.iter().enumerate() {
+            if message.role != "assistant" || encoded.rewritten.contains(&index) {
+                continue;
+            }
             let tokens = self.tokenize(&example.id, message.content.trim())?;
             audit.answers += 1;
             audit.answer_tokens += tokens.len();
             // Decoded again, since a tokenizer may have no token for some character.
-            outside |= !trained_text.contains(self.decode(&tokens)?.trim());
+            outside |= !trained.contains(self.decode(&tokens)?.trim());
         }
         audit.answers_outside += usize::from(outside);
         let last = row.input_ids.last().zip(row.supervised.last());
@@ -408,6 +389,17 @@ impl Encoder {
     #[cfg(feature = "inject-faults")]
     fn end_ids(&self) -> Vec<u32> {
         self.end_tokens.iter().map(|token| token.id).collect()
+    }
+
+    fn refuse_unknown_tokens(&self, id: &str, tokens: &[u32]) -> Result<(), DataError> {
+        match tokens.iter().find(|token| **token as usize >= self.vocabulary) {
+            None => Ok(()),
+            Some(&token) => Err(DataError::OutsideVocabulary {
+                place: format!("row {id}"),
+                token,
+                vocabulary: self.vocabulary,
+            }),
+        }
     }
 
     /// Where the answer `messages[index]` stands in the text `whole`. `done` is where the answer before it ended.

@@ -80,8 +80,8 @@ fn norm(x: &Tensor) -> f64 {
 
 fn detach(decoder: &mut Decoder) {
     for layer in &mut decoder.layers {
-        for group in [&mut layer.qkv, &mut layer.o, &mut layer.gate_up, &mut layer.down] {
-            group.lora = None;
+        for linear in [&mut layer.qkv, &mut layer.o, &mut layer.gate_up, &mut layer.down] {
+            linear.lora = None;
         }
     }
 }
@@ -134,9 +134,9 @@ fn weights(decoder: &Decoder) -> Vec<&Tensor> {
         all.push(&decoder.head);
     }
     for layer in &decoder.layers {
-        for group in [&layer.qkv, &layer.o, &layer.gate_up, &layer.down] {
-            all.push(&group.weight);
-            all.extend(&group.bias);
+        for linear in [&layer.qkv, &layer.o, &layer.gate_up, &layer.down] {
+            all.push(&linear.weight);
+            all.extend(&linear.bias);
         }
         all.extend([&layer.input_norm.weight, &layer.post_norm.weight]);
         if let Some((q, k)) = &layer.qk_norm {

@@ -37,11 +37,14 @@ pub(crate) fn loss(step: u64, loss: f64) -> f64 {
 
 /// Gradients and weights of a step, from 1, between its passes and its optimizer.
 pub(crate) fn spoil(step: u64, adapter: &Adapter, decoder: &Decoder) {
-    if chosen("dead_adapter")
-        && let Some(group) = adapter.group(0, &QKV)
-        && let Some(mut b) = group.adapters.into_iter().next().and_then(|q| q.grad_b)
-    {
-        let _ = b.zero_();
+    if chosen("dead_adapter") {
+        for adapter in adapter
+            .group(0, &QKV)
+            .into_iter()
+            .flat_map(|group| group.adapters)
+        {
+            let _ = adapter.grad_b.map(|mut gradient| gradient.zero_());
+        }
     }
     if (chosen("frozen") && step >= 4)
         && let Some(gradients) = &adapter.gradients

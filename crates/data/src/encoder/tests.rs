@@ -606,7 +606,11 @@ fn a_finished_row_is_counted_beside_the_code_that_masks_it() {
     ]);
     let audit = |row: &Row| {
         let mut audit = Audit::default();
-        encoder.audit(&two_answers, row, &[1, 3], &mut audit).unwrap();
+        let encoded = Encoded {
+            row: row.clone(),
+            ..encoder.encode(&two_answers).unwrap()
+        };
+        encoder.audit(&two_answers, &encoded, &mut audit).unwrap();
         (
             audit.answers,
             audit.answer_tokens,

@@ -85,9 +85,6 @@ impl Encoder {
         let id = documents.first().map_or("", |document| document.id.as_str());
         let sample = self.sample(id, &rows[0])?;
         let rows = Rows { rows };
-        // Of running text everything is the answer.
-        findings.audit.answers = rows.rows.len();
-        findings.audit.answer_tokens = rows.supervised_tokens();
         let report = self.count(&rows, left_out, &findings, sample);
         Ok((rows, report))
     }

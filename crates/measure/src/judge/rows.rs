@@ -66,15 +66,15 @@ pub(super) fn look_at_rows(rows: &RowFacts, limits: &Thresholds) -> Vec<Finding>
     if rows.rows == 0 {
         return vec![largest];
     }
-    let mut found = vec![
-        Finding::green(
+    let mut found = vec![supervised_share(rows, limits), largest];
+    // Running text has no answers, and every token of it is trained.
+    if rows.answers > 0 {
+        found.push(Finding::green(
             CheckId::TemplatePrefix,
-            "every answer stands behind exactly the text that generation would begin from",
-        ),
-        supervised_share(rows, limits),
-        largest,
-    ];
-    if rows.supervised_tokens > 0 {
+            "every trained answer stands behind exactly the text that generation would begin from",
+        ));
+    }
+    if rows.answers > 0 && rows.supervised_tokens > 0 {
         found.extend([
             prompt_in_loss(rows, limits),
             answer_in_loss(rows, limits),

@@ -199,6 +199,17 @@ fn rows_that_are_nearly_all_answer_or_nearly_all_prompt_are_not_red() {
         ..rows()
     };
     assert_eq!(judge_of(long_answers).rows(), []);
+    let running_text = RowFacts {
+        supervised_tokens: 490,
+        answers: 0,
+        answer_tokens: 0,
+        fewest_supervised: 39,
+        most_supervised: 59,
+        ..rows()
+    };
+    let mut judge = judge_of(running_text);
+    assert_eq!(judge.rows(), []);
+    assert!(judge.judgement().not_checked.contains(&CheckId::PromptInLoss));
     let long_prompts = RowFacts {
         real_tokens: 10_000,
         ..rows()
