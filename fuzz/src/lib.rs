@@ -6,8 +6,8 @@
 //! does with an input all that the programs would do with it, and checks on the way what must hold for any input that was
 //! accepted.
 
-mod files;
-mod text;
+pub mod files;
+pub mod text;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -29,10 +29,11 @@ const FIXTURE: [(&str, &[u8]); 4] = [
 ];
 const WEIGHTS: &str = "model.safetensors";
 
-type TargetFn = fn(&Bench, &[u8]);
+/// Does with an input all that the programs would do with it.
+pub type Target = fn(&Bench, &[u8]);
 
 /// All targets by name, as the folders of `corpus` are called.
-const TARGETS: [(&str, TargetFn); 8] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("chat_template", text::chat_template),
     ("config", files::config),
     ("gguf", files::gguf),
@@ -43,36 +44,29 @@ const TARGETS: [(&str, TargetFn); 8] = [
     ("tokenizer", files::tokenizer),
 ];
 
-/// The names of all targets.
-pub fn targets() -> impl Iterator<Item = &'static str> {
-    TARGETS.iter().map(|(name, _)| *name)
-}
-
-/// A target with what it needs: a folder of its own with the tiny model in it.
+/// What a target needs: a folder of its own with the tiny model in it.
 #[derive(Debug)]
 pub struct Bench {
     folder: TempDir,
-    encoder: Encoder,
-    target: TargetFn,
+    target: Target,
+    encoder: OnceLock<Encoder>,
 }
 
 impl Bench {
-    /// Prepares a target; `None` where none has this name.
+    /// Prepares a target.
     ///
     /// # Panics
-    /// The tiny model cannot be written or read.
-    pub fn new(name: &str) -> Option<Self> {
-        let (_, target) = TARGETS.iter().find(|(known, _)| *known == name)?;
+    /// The tiny model cannot be written.
+    pub fn new(target: Target) -> Self {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         for (file, content) in FIXTURE {
             write(&folder.path().join(file), content);
         }
-        let model = Model::open(folder.path()).expect("the tiny model opens");
-        Some(Self {
-            encoder: Encoder::new(&model).expect("the tiny model has a tokenizer and a template"),
+        Self {
             folder,
-            target: *target,
-        })
+            target,
+            encoder: OnceLock::new(),
+        }
     }
 
     /// Runs one input.
@@ -81,6 +75,14 @@ impl Bench {
     /// The input shows a fault.
     pub fn run(&self, input: &[u8]) {
         (self.target)(self, input);
+    }
+
+    /// The tiny model's tokenizer and template; made where a target asks for it, so that the others are built without.
+    fn encoder(&self) -> &Encoder {
+        self.encoder.get_or_init(|| {
+            let model = Model::open(self.folder.path()).expect("the tiny model opens");
+            Encoder::new(&model).expect("the tiny model has a tokenizer and a template")
+        })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -97,15 +99,18 @@ static BENCH: OnceLock<Bench> = OnceLock::new();
 /// libFuzzer's binding ends the process at every panic, by a hook. Our crates catch the panics of some others, and such a panic
 /// is no fault: so the hook is replaced by a silent one, and [`run`] ends the process when a panic has come all the way up.
 ///
+/// A program names its target instead of looking it up, so that only what the target needs is linked: libFuzzer looks at all
+/// of a program's code after each input.
+///
 /// # Panics
-/// No target has this name.
-pub fn start(name: &str) {
+/// The tiny model cannot be written.
+pub fn start(target: Target) {
     std::panic::set_hook(Box::new(|info| {
         if TELL_PANICS.load(Ordering::Relaxed) {
             eprintln!("{info}");
         }
     }));
-    BENCH.get_or_init(|| Bench::new(name).expect("a target of this name"));
+    BENCH.get_or_init(|| Bench::new(target));
 }
 
 /// Runs one input in the program of a target; a panic that nobody caught is told and ends the process.

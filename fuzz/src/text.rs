@@ -10,7 +10,7 @@ use crate::{Bench, told};
 const SETTINGS: char = '\0';
 
 /// A chat template, rendered on conversations as they occur.
-pub(crate) fn chat_template(_: &Bench, input: &[u8]) {
+pub fn chat_template(_: &Bench, input: &[u8]) {
     let Ok(source) = std::str::from_utf8(input) else {
         return;
     };
@@ -34,7 +34,7 @@ pub(crate) fn chat_template(_: &Bench, input: &[u8]) {
 }
 
 /// A recipe in TOML and changes for it, one a line; without a recipe the changes are made to a bundled one.
-pub(crate) fn recipe(_: &Bench, input: &[u8]) {
+pub fn recipe(_: &Bench, input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let (text, settings) = text.split_once(SETTINGS).unwrap_or((&text, ""));
     let settings: Vec<String> = settings.lines().map(str::to_owned).collect();
@@ -69,7 +69,7 @@ fn same_when_written(recipe: &Recipe) {
 }
 
 /// A line of an engine, and the same as a line of its parent.
-pub(crate) fn protocol(_: &Bench, input: &[u8]) {
+pub fn protocol(_: &Bench, input: &[u8]) {
     let line = String::from_utf8_lossy(input);
     match decode_event(&line) {
         ParentLine::Event(event) => same_event(&event),

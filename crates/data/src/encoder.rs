@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tokenizers::Tokenizer;
-use tunesmith_models::{ChatTemplate, Message, Model, ModelError};
+use tunesmith_models::{ChatTemplate, Message, Model, ModelError, caught};
 
 use crate::files::hash_bytes;
 use crate::{DataError, Example, Row, Rows, RowsInfo, RowsReport, Sample, SamplePart};
@@ -306,9 +306,10 @@ impl Encoder {
     /// # Errors
     /// [`DataError::Tokenize`] when the tokenizer cannot decode them.
     pub fn decode(&self, ids: &[u32]) -> Result<String, DataError> {
-        self.tokenizer
-            .decode(ids, false)
-            .map_err(|e| tokenize_error("decoded text", &e))
+        let id = "decoded text";
+        caught(|| self.tokenizer.decode(ids, false))
+            .map_err(|reason| tokenize_panic(id, reason))?
+            .map_err(|e| tokenize_error(id, &e))
     }
 
     fn encode(&self, example: &Example) -> Result<Encoded, DataError> {
@@ -473,9 +474,8 @@ impl Encoder {
 
     /// Special tokens are written by the template, so the tokenizer adds none.
     fn tokenize(&self, id: &str, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding = self
-            .tokenizer
-            .encode_fast(text, false)
+        let encoding = caught(|| self.tokenizer.encode_fast(text, false))
+            .map_err(|reason| tokenize_panic(id, reason))?
             .map_err(|e| tokenize_error(id, &e))?;
         Ok(encoding.get_ids().to_vec())
     }
@@ -563,6 +563,13 @@ impl Row {
     fn push(&mut self, tokens: &[u32], supervised: bool) {
         self.input_ids.extend_from_slice(tokens);
         self.supervised.resize(self.input_ids.len(), supervised);
+    }
+}
+
+fn tokenize_panic(id: &str, reason: String) -> DataError {
+    DataError::Tokenize {
+        id: id.to_owned(),
+        reason,
     }
 }
 

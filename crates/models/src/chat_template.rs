@@ -315,12 +315,13 @@ fn without_generation_marks(source: &str) -> String {
     while let Some(start) = rest.find("{%") {
         let (before, tag) = rest.split_at(start);
         out.push_str(before);
-        let Some(end) = tag.find("%}") else {
+        // Behind the opening, whose percent sign is not part of the end: `{%}` opens a tag and ends none.
+        let Some(inner) = tag[2..].find("%}") else {
             rest = tag;
             break;
         };
-        let (tag, after) = tag.split_at(end + 2);
-        let inner = &tag[2..end];
+        let (tag, after) = tag.split_at(inner + 4);
+        let inner = &tag[2..inner + 2];
         match inner.trim_matches(|sign: char| sign.is_whitespace() || matches!(sign, '-' | '+')) {
             "generation" => out.push_str(&tag.replacen("generation", "if true", 1)),
             "endgeneration" => out.push_str(&tag.replacen("endgeneration", "endif", 1)),

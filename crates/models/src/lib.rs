@@ -6,6 +6,7 @@
 //! [`tokenizers::Tokenizer`], the chat template renders messages to text. No libtorch here: the data pipeline and every
 //! engine share this crate. [`hub`] brings models here in the first place.
 
+mod caught;
 mod chat_template;
 mod config;
 mod error;
@@ -14,6 +15,7 @@ mod gguf;
 pub mod hub;
 mod model;
 
+pub use caught::caught;
 pub use chat_template::{ChatTemplate, Message};
 pub use config::{Architecture, ModelConfig, RopeScaling};
 pub use error::ModelError;

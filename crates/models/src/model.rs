@@ -12,7 +12,7 @@ use tokenizers::Tokenizer;
 
 use crate::folder::Folder;
 use crate::gguf::Gguf;
-use crate::{ChatTemplate, Message, ModelConfig, ModelError};
+use crate::{ChatTemplate, Message, ModelConfig, ModelError, caught};
 
 /// A model whose headers are read and whose tensors are all there in their right shapes; the weights stay on disk until
 /// they are asked for.
@@ -104,7 +104,9 @@ impl Model {
                 let text = folder
                     .text("tokenizer.json")?
                     .ok_or_else(|| wrong("there is no tokenizer.json".to_owned()))?;
-                let mut tokenizer = Tokenizer::from_bytes(text).map_err(unreadable)?;
+                let mut tokenizer = caught(|| Tokenizer::from_bytes(text))
+                    .map_err(|reason| wrong(format!("tokenizer.json cannot be read: {reason}")))?
+                    .map_err(unreadable)?;
                 // Some files carry the limits of whoever saved them; a row must never be cut or filled up unseen.
                 tokenizer.with_truncation(None).map_err(unreadable)?;
                 tokenizer.with_padding(None);
@@ -377,7 +379,8 @@ fn end_of_turn(template: &ChatTemplate, tokenizer: &Tokenizer) -> Option<u32> {
     ];
     let text = template.render(&conversation, false).ok()?;
     let (_, rest) = text.rsplit_once(ANSWER)?;
-    let first = *tokenizer.encode(rest, false).ok()?.get_ids().first()?;
+    let encoding = caught(|| tokenizer.encode(rest, false)).ok()?.ok()?;
+    let first = *encoding.get_ids().first()?;
     let special = tokenizer.get_added_tokens_decoder().get(&first)?.special;
     special.then_some(first)
 }

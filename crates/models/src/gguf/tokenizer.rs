@@ -13,7 +13,7 @@ use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::{AddedToken, PreTokenizerWrapper, SplitDelimiterBehavior, Tokenizer};
 
 use super::header::Value;
-use crate::ModelError;
+use crate::{ModelError, caught};
 
 /// Words, numbers of up to three digits, punctuation and white space: how Llama 3 cuts text before merging.
 const LLAMA3_PIECES: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -52,7 +52,8 @@ pub(super) fn build(metadata: &BTreeMap<String, Value>, path: &Path) -> Result<T
         "qwen2" => Pre::Qwen2,
         other => return Err(unsupported(format!("the pre-tokenizer {other:?}"))),
     };
-    assemble(metadata, pre).map_err(|reason| ModelError::Tokenizer {
+    let assembled = caught(|| assemble(metadata, pre)).and_then(|built| built);
+    assembled.map_err(|reason| ModelError::Tokenizer {
         path: path.to_owned(),
         reason,
     })

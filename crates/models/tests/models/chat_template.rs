@@ -36,6 +36,15 @@ fn render(source: &str) -> Result<String, ModelError> {
 }
 
 #[test]
+fn a_tag_that_would_end_in_its_own_opening_is_refused_or_text() {
+    for source in ["{%}", "{%}{% generation %}x{% endgeneration %}", "{%%}", "{%"] {
+        if let Err(error) = ChatTemplate::new(source, None, None) {
+            assert!(told(&error).contains("cannot be parsed"), "{source}: {error}");
+        }
+    }
+}
+
+#[test]
 fn templates_render_as_transformers_renders_them() {
     let rows = fixture(include_str!("fixtures/chats.json"));
     assert_eq!(rows.len(), TEMPLATES.len() * 12);

@@ -515,6 +515,23 @@ fn the_padding_token_is_the_one_that_the_files_name() {
 }
 
 #[test]
+fn a_tokenizer_file_over_which_its_library_panics_is_refused() {
+    let config = tiny::config(Architecture::Llama);
+    let folder = TempDir::new().unwrap();
+    write(folder.path(), &json_of(&config), &tensors_of(&config));
+    // The library takes the decoder apart before it has read the word that is cut off.
+    let text = tokenizer_json().to_string();
+    let text = text.replace(
+        "\"decoder\":null",
+        "\"decoder\":{\"type\":\"WordPiece\",\"cleanup\":tr}",
+    );
+    std::fs::write(folder.path().join("tokenizer.json"), text).unwrap();
+    let error = Model::open(folder.path()).unwrap().tokenizer().unwrap_err();
+    assert_eq!(error.code(), "tokenizer");
+    assert!(told(&error).contains("tokenizer.json cannot be read"), "{error}");
+}
+
+#[test]
 fn the_end_of_turn_is_found_in_the_template_alone() {
     let config = tiny::config(Architecture::Llama);
     let folder = TempDir::new().unwrap();
