@@ -5,9 +5,8 @@
 //! disk itself lied; the hashes in `state.json` tell that too. Row order and learning rate follow from the step and
 //! the job, so no generator has to be saved.
 //!
-//! Three are kept at most: the newest, the one before it, and the best, by the smoothed training loss. The one before is
-//! there for the moment at which a parent dies: it may not have recorded the newest one's steps, and a run goes on only
-//! from what is recorded. With the best alone beside the newest, such a run would lose more than one interval.
+//! Older checkpoints are removed by the parent and not here: it goes on only from steps that it has recorded, and only it
+//! knows which these are.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,8 +20,6 @@ use crate::error::JobError;
 
 /// Version of `state.json`.
 const VERSION: u32 = 1;
-/// Checkpoints kept whatever their loss: the newest, and the one before should the newest turn out to be of no use.
-const NEWEST_KEPT: usize = 2;
 /// Share of the newest step in the smoothed loss, which so looks back over about ten steps: one easy batch must not
 /// make a checkpoint the best.
 const SMOOTHING: f64 = 0.1;
@@ -90,12 +87,12 @@ pub(crate) struct Tensors {
     pub(crate) second: Tensor,
 }
 
-/// Writes a checkpoint and removes those that are not kept. Gives its folder, relative to the run's.
+/// Writes a checkpoint and removes what an interrupted writer left. Gives its folder, relative to the run's.
 pub(crate) fn save(run_dir: &Path, mut state: State, tensors: &Tensors) -> Result<PathBuf, JobError> {
     let relative = Path::new("checkpoints").join(format!("step-{:06}", state.step));
     let folder = run_dir.join(&relative);
     let partial = folder.with_extension("partial");
-    remove(&partial)?;
+    remove_half_written(&run_dir.join("checkpoints"))?;
     std::fs::create_dir_all(&partial).map_err(|error| JobError::write(&partial, error))?;
     let files = [
         (ADAPTER, vec![("weights", &tensors.weights)]),
@@ -113,9 +110,7 @@ pub(crate) fn save(run_dir: &Path, mut state: State, tensors: &Tensors) -> Resul
     write_synced(&partial.join(STATE), &text)?;
     remove(&folder)?;
     std::fs::rename(&partial, &folder).map_err(|error| JobError::write(&folder, error))?;
-    let checkpoints = run_dir.join("checkpoints");
-    sync_folder(&checkpoints)?;
-    prune(&checkpoints)?;
+    sync_folder(&run_dir.join("checkpoints"))?;
     Ok(relative)
 }
 
@@ -208,36 +203,12 @@ fn serialize(parts: &[(&str, &Tensor)]) -> Result<Vec<u8>, JobError> {
     safetensors::serialize(views, None).map_err(|error| JobError::Checkpoint(error.to_string()))
 }
 
-/// Removes all checkpoints but the newest two and the best, and what an interrupted writer left.
-fn prune(folder: &Path) -> Result<(), JobError> {
-    let entries = std::fs::read_dir(folder).map_err(|error| JobError::read(folder, error))?;
-    let mut whole: Vec<PathBuf> = Vec::new();
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.extension().is_some_and(|extension| extension == "partial") {
-            remove(&path)?;
-        } else {
-            whole.push(path);
-        }
-    }
-    // Names have leading zeros up to six digits; a longer name is a later step.
-    whole.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
-    let best = whole
-        .iter()
-        .filter_map(|path| Some((smoothed_loss(path)?, path)))
-        .min_by(|(one, _), (other, _)| one.total_cmp(other))
-        .map(|(_, path)| path);
-    let surplus = whole.len().saturating_sub(NEWEST_KEPT);
-    whole[..surplus]
-        .iter()
-        .filter(|path| Some(*path) != best)
-        .try_for_each(|path| remove(path))
-}
-
-/// The smoothed loss of a checkpoint; one without, such as a torn one, is never the best.
-fn smoothed_loss(folder: &Path) -> Option<f64> {
-    let text = std::fs::read(folder.join(STATE)).ok()?;
-    let state: State = serde_json::from_slice(&text).ok()?;
-    state.smoothed_loss
+fn remove_half_written(folder: &Path) -> Result<(), JobError> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "partial"))
+        .try_for_each(|path| remove(&path))
 }
 
 fn remove(folder: &Path) -> Result<(), JobError> {
@@ -262,8 +233,8 @@ fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), JobError> {
     write().map_err(|error| JobError::write(path, error))
 }
 
-/// Writes a rename through to the disk: after a power cut the older checkpoints must not be gone and the new one neither.
-/// Other systems than Unix have no such call for folders.
+/// Writes a rename through to the disk: the parent removes older checkpoints once it is told of this one, and after a power
+/// cut one of them must be there. Other systems than Unix have no such call for folders.
 fn sync_folder(folder: &Path) -> Result<(), JobError> {
     if cfg!(unix) {
         std::fs::File::open(folder)
@@ -287,70 +258,32 @@ fn sha256(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Writes what pruning looks at, and prunes as after a training's checkpoint.
-    fn write(folder: &Path, step: u64, losses: &[f64]) {
-        let mut state = State::new(step, step, (0, 0), 1, "model", 1);
-        losses.iter().for_each(|loss| state.smooth(*loss));
-        let checkpoint = folder.join(format!("step-{step:06}"));
-        std::fs::create_dir_all(&checkpoint).unwrap();
-        std::fs::write(checkpoint.join(STATE), serde_json::to_vec(&state).unwrap()).unwrap();
-        prune(folder).unwrap();
-    }
-
-    fn kept(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> = std::fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    #[test]
-    fn the_newest_two_and_the_best_are_kept_however_long_a_training_is() {
-        let folder = tempfile::tempdir().unwrap();
-        for (step, loss) in [(20, 3.0), (40, 1.0), (60, 2.0), (80, 1.5), (100, 1.2)] {
-            write(folder.path(), step, &[loss]);
-        }
-        assert_eq!(kept(folder.path()), ["step-000040", "step-000080", "step-000100"]);
-        // A falling loss makes the newest the best.
-        write(folder.path(), 120, &[0.9]);
-        assert_eq!(kept(folder.path()), ["step-000100", "step-000120"]);
-    }
-
-    #[test]
-    fn one_easy_batch_does_not_make_the_best() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), 20, &[2.0; 20]);
-        write(
-            folder.path(),
-            40,
-            &[vec![2.0; 20], vec![2.5; 19], vec![0.5]].concat(),
-        );
-        for step in [60, 80] {
-            write(folder.path(), step, &[2.4; 20]);
-        }
-        assert_eq!(kept(folder.path()), ["step-000020", "step-000060", "step-000080"]);
-    }
-
-    #[test]
-    fn what_is_torn_or_half_written_is_never_the_best() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["step-000010", "step-000030.partial"] {
-            std::fs::create_dir_all(folder.path().join(name)).unwrap();
-            std::fs::write(folder.path().join(name).join(STATE), "{\"version\": 1, \"sm").unwrap();
-        }
-        for step in [20, 40] {
-            write(folder.path(), step, &[1.0]);
-        }
-        assert_eq!(kept(folder.path()), ["step-000020", "step-000040"]);
-    }
-
     #[test]
     fn a_smoothed_loss_survives_being_written_bit_for_bit() {
         let mut state = State::new(1, 1, (0, 0), 1, "model", 1);
         [2.3, 1.7, 1.0 / 3.0].iter().for_each(|loss| state.smooth(*loss));
         let read: State = serde_json::from_slice(&serde_json::to_vec_pretty(&state).unwrap()).unwrap();
         assert_eq!(read, state);
+    }
+
+    #[test]
+    fn one_easy_batch_smooths_to_little() {
+        let mut state = State::new(1, 1, (0, 0), 1, "model", 1);
+        [vec![2.0; 20], vec![0.5]]
+            .concat()
+            .iter()
+            .for_each(|loss| state.smooth(*loss));
+        assert!(state.smoothed_loss.is_some_and(|loss| loss > 1.8));
+    }
+
+    #[test]
+    fn what_an_interrupted_writer_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["step-000010", "step-000030.partial"] {
+            std::fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        remove_half_written(folder.path()).unwrap();
+        assert!(folder.path().join("step-000010").exists());
+        assert!(!folder.path().join("step-000030.partial").exists());
     }
 }

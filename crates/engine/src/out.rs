@@ -65,10 +65,24 @@ impl Stop {
                 emit(&Event::Bye(Bye {
                     status: RunStatus::Cancelled,
                 }));
-                std::process::exit(130);
+                leave_at_once(130);
             }
         }
     }
+}
+
+/// Ends the process without what a program does at its end: torch would take its libraries down under threads that still
+/// compute, which can take seconds.
+#[expect(
+    unsafe_code,
+    reason = "the one way to leave at once that every system's C library has"
+)]
+fn leave_at_once(status: i32) -> ! {
+    unsafe extern "C" {
+        fn _Exit(status: i32) -> !;
+    }
+    // SAFETY: part of the C standard; takes any number and does not come back.
+    unsafe { _Exit(status) }
 }
 
 /// Reads stdin on a thread of its own. The end of stdin ends the process at once, without saving: the parent is gone.
@@ -89,7 +103,7 @@ pub(crate) fn listen() -> (Receiver<Job>, Stop) {
                 Err(error) => log(Level::Warn, format!("a request was not understood: {error}")),
             }
         }
-        std::process::exit(1);
+        leave_at_once(1);
     });
     (receiver, stop)
 }

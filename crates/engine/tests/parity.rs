@@ -355,8 +355,8 @@ fn a_training_goes_on_from_a_checkpoint_as_if_it_had_never_stopped() {
     kept.sort();
     assert_eq!(
         kept,
-        ["step-000006", "step-000009"],
-        "the loss falls: the newest is the best"
+        ["step-000003", "step-000006", "step-000009"],
+        "older ones are the parent's to remove"
     );
     for (folder, done) in [("step-000006", 6), ("step-000009", 9)] {
         let again = tempfile::tempdir().unwrap();

@@ -50,6 +50,8 @@ struct Record {
     max_steps_lost: u64,
     /// Engines that lived on for more than two seconds after their parent.
     orphans: usize,
+    /// Longest that an engine lived on after its parent, in seconds.
+    slowest_end_secs: f64,
 }
 
 /// A number from the environment, which `cargo xtask soak` sets.
@@ -204,14 +206,11 @@ fn kill_once(home: &Home, mut parent: Child, moment: u64, aim: Aim, victim: Vict
     }
     record.kills += 1;
     parent.wait().unwrap();
-    let gone = Instant::now();
-    while lives(engines[0]) && gone.elapsed() < Duration::from_secs(2) {
-        thread::sleep(Duration::from_millis(5));
-    }
-    if lives(engines[0]) {
-        record.orphans += 1;
-        wait_until("the engine is gone after all", PATIENCE, || !lives(engines[0]));
-    }
+    let killed = Instant::now();
+    wait_until("the engine is gone", PATIENCE, || !lives(engines[0]));
+    let lived_on = killed.elapsed();
+    record.orphans += usize::from(lived_on > Duration::from_secs(2));
+    record.slowest_end_secs = record.slowest_end_secs.max(lived_on.as_secs_f64());
     let half = names(&run_dir).iter().any(|name| half_written(name));
     record.kills_during_checkpoint += usize::from(half);
 

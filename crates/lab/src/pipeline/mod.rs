@@ -21,7 +21,7 @@ use tunesmith_setup::Folders;
 
 use crate::{
     files::FileError,
-    run::{Journal, LabLine, now},
+    run::{Journal, LabLine, now, prune_checkpoints},
     stop::StopToken,
     supervisor::{DeviceLock, Engine, EngineLocation, JobEnd, Limits, SupervisorError, Verdict},
 };
@@ -167,6 +167,12 @@ impl StageRun<'_> {
                 Event::Progress(progress) => observer.update(Update::Progress(self.stage, progress)),
                 Event::Step(step) => observer.update(Update::Step(step, self.steps)),
                 Event::Log(log) => observer.update(Update::Log(log.level, &log.text)),
+                // It is recorded by now. What cannot be removed costs disk and nothing else.
+                Event::Checkpoint(checkpoint) => {
+                    if let Err(error) = prune_checkpoints(self.run_dir, checkpoint.step) {
+                        observer.update(Update::Log(Level::Warn, &error.to_string()));
+                    }
+                }
                 _ => {}
             }
             on_event(event, observer)

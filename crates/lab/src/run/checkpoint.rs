@@ -2,6 +2,10 @@
 //!
 //! An engine writes a checkpoint beside its place and renames it, so a folder with its right name is whole unless
 //! the disk lost something; the hashes in `state.json` tell. What cannot be used is passed over for the one before.
+//!
+//! Three are kept at most: the newest, the one before it should the newest be damaged, and the best, which has the lowest
+//! smoothed training loss. They are chosen here and not by the engine, among those whose steps are recorded: an engine may be
+//! far ahead of what its parent has read, and a run whose parent is killed goes on only from what is recorded.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +20,9 @@ use crate::files::{FileError, sha256_hex};
 /// Version of `state.json`; a later one is passed over.
 const STATE_VERSION: u32 = 1;
 
+/// Checkpoints kept whatever their loss.
+const NEWEST_KEPT: usize = 2;
+
 /// Files of a checkpoint besides `state.json`.
 const FILES: [&str; 2] = ["adapter.safetensors", "optimizer.safetensors"];
 
@@ -24,7 +31,17 @@ const FILES: [&str; 2] = ["adapter.safetensors", "optimizer.safetensors"];
 struct State {
     version: u32,
     step: u64,
+    /// Engines that do not tell it have no best one.
+    #[serde(default)]
+    smoothed_loss: Option<f64>,
     files: BTreeMap<String, String>,
+}
+
+impl State {
+    fn read(folder: &Path) -> Option<Self> {
+        let text = fs::read_to_string(folder.join("state.json")).ok()?;
+        serde_json::from_str(&text).ok()
+    }
 }
 
 /// A checkpoint of a run.
@@ -41,8 +58,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     fn open(folder: PathBuf) -> Option<Self> {
         let step = step_in_name(&folder)?;
-        let text = fs::read_to_string(folder.join("state.json")).ok()?;
-        let state: State = serde_json::from_str(&text).ok()?;
+        let state = State::read(&folder)?;
         let usable = state.version == STATE_VERSION
             && state.step == step
             && FILES
@@ -88,6 +104,33 @@ pub(super) fn newest_whole(run: &Path, recorded: u64) -> Option<Checkpoint> {
     checkpoints(run, recorded).into_iter().find(Checkpoint::is_whole)
 }
 
+/// Removes the checkpoints up to `recorded`, the last step in the run's record, that are neither among the newest two of them
+/// nor the best.
+///
+/// # Errors
+/// [`FileError`] when one cannot be removed.
+pub(crate) fn prune(run: &Path, recorded: u64) -> Result<(), FileError> {
+    let entries = fs::read_dir(run.join("checkpoints"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(|entry| Some((step_in_name(&entry.path())?, entry.path())))
+        .filter(|(step, _)| *step <= recorded)
+        .collect();
+    found.sort();
+    let best = found
+        .iter()
+        .filter_map(|(step, folder)| Some((State::read(folder)?.smoothed_loss?, *step)))
+        .min_by(|(one, _), (other, _)| one.total_cmp(other))
+        .map(|(_, step)| step);
+    let surplus = found.len().saturating_sub(NEWEST_KEPT);
+    found[..surplus]
+        .iter()
+        .filter(|(step, _)| Some(*step) != best)
+        .try_for_each(|(_, folder)| remove(folder))
+}
+
 /// Removes the checkpoints above a step.
 ///
 /// # Errors
@@ -100,9 +143,11 @@ pub(super) fn remove_above(run: &Path, step: u64) -> Result<(), FileError> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| step_in_name(path).is_some_and(|found| found > step))
-        .try_for_each(|path| {
-            fs::remove_dir_all(&path).map_err(|source| FileError::new(&path, "removed", source))
-        })
+        .try_for_each(|path| remove(&path))
+}
+
+fn remove(folder: &Path) -> Result<(), FileError> {
+    fs::remove_dir_all(folder).map_err(|source| FileError::new(folder, "removed", source))
 }
 
 #[cfg(test)]
@@ -227,5 +272,68 @@ mod tests {
             [recorded(40), recorded(39), recorded(19)],
             [Some(40), Some(20), None]
         );
+    }
+
+    /// Writes a checkpoint with a loss, records it, and lists the steps that are left.
+    fn after(run: &Path, step: u64, loss: f64) -> Vec<u64> {
+        let file = good(run, step).join("state.json");
+        let mut state: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+        state["smoothed_loss"] = loss.into();
+        fs::write(&file, state.to_string()).unwrap();
+        prune(run, step).unwrap();
+        left(run)
+    }
+
+    fn left(run: &Path) -> Vec<u64> {
+        let mut steps: Vec<u64> = checkpoints(run, u64::MAX)
+            .iter()
+            .map(|checkpoint| checkpoint.step)
+            .collect();
+        steps.sort_unstable();
+        steps
+    }
+
+    #[test]
+    fn the_newest_two_and_the_best_are_kept_however_long_a_training_is() {
+        let run = tempfile::tempdir().unwrap();
+        for (step, loss, left) in [
+            (20, 3.0, vec![20]),
+            (40, 1.0, vec![20, 40]),
+            (60, 2.0, vec![40, 60]),
+            (80, 1.5, vec![40, 60, 80]),
+            (100, 1.2, vec![40, 80, 100]),
+            // A falling loss makes the newest the best.
+            (120, 0.9, vec![100, 120]),
+        ] {
+            assert_eq!(after(run.path(), step, loss), left);
+        }
+    }
+
+    #[test]
+    fn a_torn_newest_one_leaves_the_one_before_and_the_best() {
+        let run = tempfile::tempdir().unwrap();
+        for (step, loss) in [(20, 1.0), (40, 3.0), (60, 2.0)] {
+            after(run.path(), step, loss);
+        }
+        let torn = |step: u64| {
+            let state = run.path().join(format!("checkpoints/step-{step:06}/state.json"));
+            let text = fs::read_to_string(&state).unwrap();
+            fs::write(state, &text[..text.len() / 2]).unwrap();
+        };
+        torn(60);
+        assert_eq!(newest(run.path()), Some(40));
+        torn(40);
+        assert_eq!(newest(run.path()), Some(20));
+    }
+
+    #[test]
+    fn checkpoints_that_are_not_recorded_yet_push_out_none_that_is() {
+        let run = tempfile::tempdir().unwrap();
+        for step in [20, 40, 60, 80, 100] {
+            good(run.path(), step);
+        }
+        prune(run.path(), 60).unwrap();
+        assert_eq!(left(run.path()), [40, 60, 80, 100]);
+        assert_eq!(newest_whole(run.path(), 79).map(|found| found.step), Some(60));
     }
 }

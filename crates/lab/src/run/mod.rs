@@ -21,6 +21,7 @@ use crate::{
 };
 
 pub use checkpoint::Checkpoint;
+pub(crate) use checkpoint::prune as prune_checkpoints;
 pub use error::RunError;
 pub use journal::{Entry, Journal, LabLine, read_events};
 pub use record::{
