@@ -118,7 +118,7 @@ def gguf(metadata, tensors, version=3):
 
 
 def gguf_model(architecture, form, pre, hidden=32, rope=None, tied=True):
-    """A whole model; tensors whose rows are no whole blocks are in F32."""
+    """A whole model; tensors whose rows are no whole blocks are in F16."""
     inner = 32 if hidden == 32 else 2
     shapes = names_and_shapes(hidden, inner, 1, 1, 2, 12, architecture, tied)
     name = architecture
@@ -147,7 +147,7 @@ def gguf_model(architecture, form, pre, hidden=32, rope=None, tied=True):
         for old, new in RENAMED:
             tensor = tensor.replace(old, new)
         fits = len(shape) > 1 and shape[-1] % FORMATS[form][1] == 0
-        tensors.append((tensor, shape, form if fits else "F32"))
+        tensors.append((tensor, shape, form if fits else "F16"))
     return gguf(metadata, tensors)
 
 

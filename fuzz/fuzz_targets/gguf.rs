@@ -2,4 +2,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(init: tunesmith_fuzz::start("gguf"), |input: &[u8]| tunesmith_fuzz::run(input));
+use tunesmith_fuzz::{files, run, start};
+
+libfuzzer_sys::fuzz_target!(init: start(files::gguf), |input: &[u8]| run(input));

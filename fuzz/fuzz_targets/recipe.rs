@@ -2,4 +2,6 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(init: tunesmith_fuzz::start("recipe"), |input: &[u8]| tunesmith_fuzz::run(input));
+use tunesmith_fuzz::{run, start, text};
+
+libfuzzer_sys::fuzz_target!(init: start(text::recipe), |input: &[u8]| run(input));
