@@ -10,6 +10,7 @@ import json
 import math
 import os
 import queue
+import struct
 import sys
 import threading
 import time
@@ -54,6 +55,7 @@ def parse(line):
 
 INBOX = Inbox()
 
+import numpy  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from peft import LoraConfig, PeftModel, get_peft_model  # noqa: E402
@@ -246,14 +248,36 @@ def read_rows(path):
 
 
 def row_walk(count, order, seed):
-    """Row numbers without end, epoch after epoch; shuffled by torch, so that another engine shuffles otherwise."""
+    """Row numbers without end, epoch after epoch, in the order of docs/PROTOCOL.md, so that engines meet the same rows."""
     epoch = 0
     while True:
-        if order == "shuffled":
-            yield from torch.randperm(count, generator=torch.Generator().manual_seed(seed + epoch)).tolist()
-        else:
-            yield from range(count)
+        yield from epoch_order(count, seed, epoch) if order == "shuffled" else range(count)
         epoch += 1
+
+
+def epoch_order(count, seed, epoch):
+    """Rows sorted by the words of 64 bits that the ChaCha8 stream with this key gives them."""
+    blocks = -(-count // 8)
+    key = numpy.frombuffer(struct.pack("<QQQQ", seed, epoch, 0, 0), dtype="<u4")
+    start = numpy.zeros((16, blocks), dtype=numpy.uint32)
+    start[:4] = numpy.frombuffer(b"expand 32-byte k", dtype="<u4")[:, None]
+    start[4:12] = key[:, None]
+    start[12] = numpy.arange(blocks, dtype=numpy.uint32)
+    x = start.copy()
+
+    def quarter(a, b, c, d):
+        for target, source, mixed, left in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+            x[target] += x[source]
+            x[mixed] ^= x[target]
+            x[mixed] = (x[mixed] << numpy.uint32(left)) | (x[mixed] >> numpy.uint32(32 - left))
+
+    for _ in range(4):
+        for column in range(4):
+            quarter(column, column + 4, column + 8, column + 12)
+        for column in range(4):
+            quarter(column, (column + 1) % 4 + 4, (column + 2) % 4 + 8, (column + 3) % 4 + 12)
+    words = numpy.ascontiguousarray((x + start).T).view("<u8").reshape(-1)[:count]
+    return numpy.argsort(words, kind="stable").tolist()
 
 
 def padded(rows, device):

@@ -90,6 +90,18 @@ pub(crate) struct Train {
     /// Do not score the model before and after
     #[arg(long)]
     pub(crate) no_eval: bool,
+    /// Who trains: this project's engine, or transformers + PEFT in the Python that TUNESMITH_HF_PYTHON names
+    #[arg(long, value_enum, default_value_t = TrainingEngine::Native)]
+    pub(crate) engine: TrainingEngine,
+}
+
+/// Engines that train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TrainingEngine {
+    /// tunesmith-engine: no Python
+    Native,
+    /// transformers + PEFT, for comparison on the same rows in the same order
+    Hf,
 }
 
 #[derive(Debug, Args)]

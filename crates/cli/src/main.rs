@@ -16,10 +16,14 @@ use std::{
 
 use clap::Parser;
 use serde_json::Value;
-use tunesmith_lab::{pipeline::Settings, stop::StopToken};
+use tunesmith_lab::{
+    pipeline::{LabError, Settings},
+    stop::StopToken,
+    supervisor::EngineLocation,
+};
 use tunesmith_protocol::StopHow;
 
-use args::{Cli, Command, Global, Runs};
+use args::{Cli, Command, Global, Runs, TrainingEngine};
 use errors::{CliError, exit_code};
 use terminal::Terminal;
 
@@ -76,9 +80,11 @@ fn run(cli: Cli) -> Result<Done, CliError> {
         Command::Quickstart(args) => commands::quickstart(&args, &settings(&global)?, &mut terminal),
         Command::Calibrate(args) => commands::calibrate(&args, &settings(&global)?, &mut terminal),
         Command::Train(args) => {
+            let settings = settings(&global)?;
             let settings = Settings {
                 evaluate: !args.no_eval,
-                ..settings(&global)?
+                trainer: trainer(args.engine, &settings)?,
+                ..settings
             };
             commands::train(&args, &settings, &mut terminal)
         }
@@ -89,6 +95,14 @@ fn run(cli: Cli) -> Result<Done, CliError> {
         Command::Runs(Runs::Resume { run }) => commands::resume(&run, &settings(&global)?, &mut terminal),
         Command::Report(args) => commands::report(&args),
     }
+}
+
+/// The engine that trains, where it is another one.
+fn trainer(engine: TrainingEngine, settings: &Settings) -> Result<Option<EngineLocation>, CliError> {
+    Ok(match engine {
+        TrainingEngine::Native => None,
+        TrainingEngine::Hf => Some(EngineLocation::transformers(&settings.folders).map_err(LabError::from)?),
+    })
 }
 
 fn settings(global: &Global) -> Result<Settings, CliError> {

@@ -1,7 +1,7 @@
 //! From the steps of a run to its figures: which steps count, what the steady speed is, and what stands behind it.
 
 use serde::{Deserialize, Serialize};
-use tunesmith_protocol::{Recompute, Step};
+use tunesmith_protocol::Step;
 
 use crate::{
     FlopCount, Gib, LoraShape, Mfu, MfuReport, ModelShape, Peaks, Recomputed, StepWork, Tflops, stats,
@@ -16,7 +16,7 @@ pub struct SummaryContext {
     /// The adapter.
     pub lora: LoraShape,
     /// What the backward pass computed again.
-    pub recompute: Recompute,
+    pub recomputed: Recomputed,
     /// Peaks of the device for the format that was computed in.
     pub peaks: Peaks,
     /// Warm-up steps to leave out of the steady window; [`default_discard`] where absent.
@@ -275,7 +275,7 @@ pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
         let flops = step_flops(
             &context.shape,
             &context.lora,
-            &work_of(step, added, context.recompute),
+            &work_of(step, added, context.recomputed),
         );
         let counts = reason.is_none();
         let steady = index >= discard;
@@ -365,12 +365,12 @@ impl Window {
     }
 }
 
-fn work_of(step: &Step, added: Added, recompute: Recompute) -> StepWork {
+fn work_of(step: &Step, added: Added, recomputed: Recomputed) -> StepWork {
     StepWork {
         padded_tokens: added.padded,
         supervised_rows: added.supervised,
         squared_lengths: step.squared_lengths,
-        recomputed: Recomputed::by_engine(recompute),
+        recomputed,
     }
 }
 

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use tunesmith_measure::judge::{CheckId, Finding, Judgement, Severity};
 use tunesmith_measure::{
-    LoraShape, ModelShape, Peaks, Projection, SummaryContext, Tflops, practical_peak, summarise,
+    LoraShape, ModelShape, Peaks, Projection, Recomputed, SummaryContext, Tflops, practical_peak, summarise,
 };
 use tunesmith_protocol::{
-    Calibration, CopyBandwidth, DType, GemmMeasurement, Layout, Recompute, RunStatus, Step, ValueCheck,
+    Calibration, CopyBandwidth, DType, GemmMeasurement, Layout, RunStatus, Step, ValueCheck,
 };
 use tunesmith_report::{
     AnswerRecord, CategoryScore, EngineRecord, EvaluationResult, RecipeRecord, Report, ReportInput, write,
@@ -57,7 +57,7 @@ fn synthetic() -> anyhow::Result<ReportInput> {
     let context = SummaryContext {
         shape,
         lora,
-        recompute: Recompute::None,
+        recomputed: Recomputed::Nothing,
         peaks,
         discard: None,
     };

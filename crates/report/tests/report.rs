@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tunesmith_measure::judge::{CheckId, Finding, Judgement, Severity};
-use tunesmith_measure::{LoraShape, ModelShape, Peaks, SummaryContext, Tflops, TrainingSummary, summarise};
+use tunesmith_measure::{
+    LoraShape, ModelShape, Peaks, Recomputed, SummaryContext, Tflops, TrainingSummary, summarise,
+};
 use tunesmith_protocol::{
-    Calibration, CopyBandwidth, DType, GemmMeasurement, Layout, Recompute, RunStatus, Step, ValueCheck,
+    Calibration, CopyBandwidth, DType, GemmMeasurement, Layout, RunStatus, Step, ValueCheck,
 };
 use tunesmith_report::{
     AnswerRecord, CategoryScore, EngineRecord, EvaluationResult, HTML_FILE, JSON_FILE, RecipeRecord, Report,
@@ -39,7 +41,7 @@ fn summary(steps: &[Step]) -> TrainingSummary {
         &SummaryContext {
             shape,
             lora,
-            recompute: Recompute::None,
+            recomputed: Recomputed::Nothing,
             peaks,
             discard: None,
         },

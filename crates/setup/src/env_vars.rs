@@ -18,6 +18,9 @@ pub const ENGINE: &str = "TUNESMITH_ENGINE";
 /// environment with a CUDA or ROCm build.
 pub const TORCH: &str = "TUNESMITH_TORCH";
 
+/// The Python with torch, transformers and peft that the second engine runs in.
+pub const HF_PYTHON: &str = "TUNESMITH_HF_PYTHON";
+
 /// The variable's value; an empty one counts as unset.
 pub fn read(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

@@ -41,6 +41,8 @@ pub struct Settings {
     pub folders: Folders,
     /// The engine and its torch.
     pub engine: EngineLocation,
+    /// Another engine for trainings; the first one answers then, and calibrates.
+    pub trainer: Option<EngineLocation>,
     /// How long the supervisor waits for what.
     pub limits: Limits,
     /// Device that the user chose, against the recipe's.
@@ -64,6 +66,7 @@ impl Settings {
         Ok(Self {
             folders,
             engine,
+            trainer: None,
             limits: Limits::default(),
             device: None,
             threads: None,
@@ -74,6 +77,11 @@ impl Settings {
 
     fn start_engine(&self) -> Result<Engine, SupervisorError> {
         Engine::start(&self.engine, self.limits.clone(), &self.stop)
+    }
+
+    fn start_trainer(&self) -> Result<Engine, SupervisorError> {
+        let location = self.trainer.as_ref().unwrap_or(&self.engine);
+        Engine::start(location, self.limits.clone(), &self.stop)
     }
 
     /// The device, decided: the user's choice, else the recipe's. `auto` means the first card where the machine has one

@@ -56,7 +56,7 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
         return Err(LabError::Stopped);
     }
     observer.update(Update::Stage(Stage::Start));
-    let engine = settings.start_engine()?;
+    let engine = settings.start_trainer()?;
     let dtype = recipe.dtype(&device);
     let recipe = recipe.resolved(&device, dtype, &model.path);
     let manifest = manifest(&recipe, settings, &device, &model, &prepared, adapter, &engine)?;
@@ -338,7 +338,13 @@ impl Leader<'_> {
         };
         let mut engine = Some(engine);
         if self.questions.is_some() && course.before.is_none() {
-            match self.answer(engine.take(), Stage::EvaluateBefore, None) {
+            // An engine of its own for the training waits for it.
+            let first = if self.settings.trainer.is_none() {
+                engine.take()
+            } else {
+                None
+            };
+            match self.answer(first, Stage::EvaluateBefore, None) {
                 Ok(Ok(answered)) => {
                     self.timings.evaluate_before_secs = Some(answered.0.wall_secs);
                     course.before = Some(answered);

@@ -12,8 +12,8 @@ use std::{
 };
 
 use serde::de::DeserializeOwned;
-use tunesmith_measure::{LoraShape, SummaryContext, TrainingSummary, summarise};
-use tunesmith_protocol::{Event, RunStatus, Step};
+use tunesmith_measure::{LoraShape, Recomputed, SummaryContext, TrainingSummary, summarise};
+use tunesmith_protocol::{Event, Recompute, RunStatus, Step};
 
 use crate::{
     files::{FileError, make_folder, read_text, write_json, write_whole},
@@ -366,11 +366,20 @@ pub(crate) fn training_of(
     let context = SummaryContext {
         shape: manifest.model.shape,
         lora: LoraShape::new(recipe.lora.rank as u64, &recipe.lora.target_modules)?,
-        recompute: recipe.train.recompute,
+        recomputed: recomputed(recipe, manifest),
         peaks: manifest.peaks,
         discard: None,
     };
     Ok((!steps.is_empty()).then(|| summarise(&steps, &context)))
+}
+
+/// Gradient checkpointing of PyTorch computes whole layers again, this project's engine what it needs of them.
+fn recomputed(recipe: &Recipe, manifest: &Manifest) -> Recomputed {
+    match (manifest.engine.engine.as_str(), recipe.train.recompute) {
+        ("hf", Recompute::None) => Recomputed::Nothing,
+        ("hf", _) => Recomputed::WholeLayer,
+        (_, recompute) => Recomputed::by_engine(recompute),
+    }
 }
 
 /// The steps among the entries of a journal. A resume takes back what lies above its step, and its clock, which

@@ -26,6 +26,9 @@ pub enum SupervisorError {
         /// What to do.
         hints: Vec<String>,
     },
+    /// The second engine was asked for, and no Python is named for it.
+    #[error("the engine `hf` needs a Python with torch, transformers and peft, and none is named")]
+    NoPython,
     /// The system refused to start the engine.
     #[error("the engine {} could not be started: {source}", program.display())]
     Start {
@@ -71,6 +74,7 @@ impl SupervisorError {
         match self {
             Self::NoEngine { .. } => "engine_not_found",
             Self::Torch { code, .. } => code,
+            Self::NoPython => "python_not_named",
             Self::Start { .. } => "engine_not_started",
             Self::NoHello { failure } => &failure.code,
             Self::Version { .. } => "protocol_version",
@@ -87,6 +91,10 @@ impl SupervisorError {
                 "build it with `cargo xtask quickstart`, or point TUNESMITH_ENGINE at the program".to_owned(),
             ],
             Self::Torch { hints, .. } => hints.clone(),
+            Self::NoPython => vec![
+                "set TUNESMITH_HF_PYTHON to the python program of an environment that has them".to_owned(),
+                "`cargo xtask parity` makes such an environment in the user's cache, under tunesmith/reference".to_owned(),
+            ],
             Self::Start { .. } => vec!["check that the file is a program and may be run".to_owned()],
             Self::NoHello { failure } => failure.hints.clone(),
             Self::Version { .. } => {

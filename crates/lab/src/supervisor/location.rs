@@ -11,11 +11,15 @@ use tunesmith_probe::GpuVendor;
 use tunesmith_setup::{EngineEnv, Folders, TorchBuild, engine_env, env_vars, find_engine, find_torch};
 
 use super::SupervisorError;
+use crate::files::{make_folder, write_whole};
+
+const HF_WORKER: &str = include_str!("../../../../assets/workers/hf.py");
 
 /// An engine program with the torch that it runs on.
 #[derive(Clone, Debug)]
 pub struct EngineLocation {
     program: PathBuf,
+    arguments: Vec<OsString>,
     torch: Option<EngineEnv>,
     own_torch: bool,
     variables: Vec<(OsString, OsString)>,
@@ -57,6 +61,7 @@ impl EngineLocation {
         let own_torch = site != folders.runtime();
         Ok(Self {
             program,
+            arguments: Vec::new(),
             torch: Some(torch),
             own_torch,
             variables: Vec::new(),
@@ -67,10 +72,29 @@ impl EngineLocation {
     pub fn new(program: PathBuf) -> Self {
         Self {
             program,
+            arguments: Vec::new(),
             torch: None,
             own_torch: false,
             variables: Vec::new(),
         }
+    }
+
+    /// The second engine, transformers and PEFT, in the Python that TUNESMITH_HF_PYTHON names. Its script lies in this
+    /// program and is written to the cache folder.
+    ///
+    /// # Errors
+    /// [`SupervisorError`] when no Python is named, or the script cannot be written.
+    pub fn transformers(folders: &Folders) -> Result<Self, SupervisorError> {
+        let python = env_vars::read(env_vars::HF_PYTHON).ok_or(SupervisorError::NoPython)?;
+        let folder = folders.cache().join("workers");
+        make_folder(&folder)?;
+        let script = folder.join("hf.py");
+        write_whole(&script, HF_WORKER.as_bytes())?;
+        let (name, policy) = tunesmith_setup::wait_policy();
+        Ok(Self {
+            arguments: vec![script.into()],
+            ..Self::new(python.into()).with_variable(name, policy)
+        })
     }
 
     /// Sets a variable for the engine alone.
@@ -102,6 +126,7 @@ impl EngineLocation {
 
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
+        command.args(&self.arguments);
         if let Some(torch) = &self.torch {
             torch.apply(&mut command);
         }

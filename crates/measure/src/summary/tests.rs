@@ -8,7 +8,7 @@ fn context() -> SummaryContext {
     SummaryContext {
         shape: qwen2_5_3b(),
         lora: all_modules(32),
-        recompute: Recompute::None,
+        recomputed: Recomputed::Nothing,
         peaks: Peaks {
             theoretical: Some(Tflops(122.8)),
             practical: Some(Tflops(101.53)),
