@@ -1,9 +1,9 @@
 """Compares the engine with transformers and PEFT on the same weights, live.
 
-    python parity.py --engine PATH --torch SITE --model GGUF [--json] [--only NAME] [--keep DIR]
+    python parity.py --engine PATH --torch SITE --model GGUF [--packages FOLDER] [--json] [--only NAME] [--keep DIR]
 
-Subjects: `smollm2` (the GGUF file), `tiny-llama`, `tiny-qwen2`, `tiny-qwen3` (random weights, saved as safetensors folders) and
-`tokenizer`. What is compared for a model, each figure with its limit in `LIMITS`:
+Subjects: `smollm2` (the GGUF file), `tiny-llama`, `tiny-qwen2`, `tiny-qwen3` (random weights, saved as safetensors folders),
+`tokenizer`, and, with `--packages`, `templates`: the tokenizers and chat templates of four families, see `tokenizer_packages.py`. What is compared for a model, each figure with its limit in `LIMITS`:
 
 * `logits`: the engine's `logits` job with prompts of different lengths.
 * `loss`, `grad_norm`, `lr`: ten steps of LoRA training from the same adapter, by the conventions that `reference.py` states; once
@@ -23,8 +23,6 @@ import argparse
 import copy
 import json
 import math
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -42,6 +40,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 import tiny_models
 import tokenizer_oracle
+import tokenizer_packages
 import tokenizer_texts
 from engine_client import Engine, EngineFailure
 from reference import (
@@ -57,8 +56,8 @@ from reference import (
     train,
     write_rows,
 )
+from tokenizer_packages import encode_with_models_crate
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 LIMITS = {
     "logits": 1e-4,
     "loss": 1e-4,
@@ -127,25 +126,27 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    names = [*SUBJECTS, "tokenizer"]
+    names = [*SUBJECTS, "tokenizer", "templates"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", type=Path, required=True, metavar="PATH", help="the engine program")
     parser.add_argument("--torch", type=Path, required=True, metavar="SITE", help="folder that holds torch/lib, for the engine")
     parser.add_argument("--model", type=Path, required=True, metavar="GGUF", help="SmolLM2-135M-Instruct as a GGUF file")
-    parser.add_argument("--tunesmith", type=Path, metavar="PATH", help="the command line program; not needed here")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=f"one of {', '.join(names)}; may be repeated")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep models, rows, adapters and the engine's words in DIR")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
     parser.add_argument("--encoder", type=Path, metavar="PATH", help="the built `encode` example; built by cargo where absent")
+    parser.add_argument("--packages", type=Path, metavar="FOLDER", help="where tokenizers of model families are kept; fetched with npm where absent")
     arguments = parser.parse_args()
     for path in (arguments.engine, arguments.torch / "torch" / "lib", arguments.model, arguments.encoder):
         if path is not None and not path.exists():
             parser.error(f"{path} does not exist")
-    for name in ("engine", "torch", "model", "encoder"):
+    for name in ("engine", "torch", "model", "encoder", "packages"):
         if getattr(arguments, name) is not None:
             setattr(arguments, name, getattr(arguments, name).resolve())
-    arguments.only = arguments.only or names
+    if arguments.only and "templates" in arguments.only and arguments.packages is None:
+        parser.error("templates needs --packages")
+    arguments.only = arguments.only or [name for name in names if name != "templates" or arguments.packages is not None]
     return arguments
 
 
@@ -163,10 +164,12 @@ def compare(arguments: argparse.Namespace, engine: Engine, work: Path) -> dict[s
             report["models"][name] = compare_model(subject, engine, work / name)
     if "tokenizer" in arguments.only:
         report["tokenizer"] = compare_tokenizer(arguments.model, arguments.encoder)
+    if "templates" in arguments.only:
+        report["templates"] = tokenizer_packages.compare(arguments.packages, arguments.encoder)
     # The three figures that stand for the whole, by model.
     for figure in ("logits", "loss", "grad_norm"):
         report[figure] = {name: model.get(figure) for name, model in report["models"].items()}
-    parts = [*report["models"].values(), *([report["tokenizer"]] if "tokenizer" in report else [])]
+    parts = [*report["models"].values(), *(report[part] for part in ("tokenizer", "templates") if part in report)]
     report["passed"] = all(part["passed"] for part in parts)
     return report
 
@@ -409,20 +412,6 @@ def compare_adapter_in_peft(subject: Subject, case: Case, engine: Engine, work: 
 # Tokenizer
 
 
-def encode_with_models_crate(gguf: Path, encoder: Path | None, requests: list[dict]) -> list[dict]:
-    """Answers of the `encode` example of tunesmith-models."""
-    cargo = os.environ.get("CARGO", "cargo")
-    command = [str(encoder)] if encoder else [cargo, "run", "-q", "-p", "tunesmith-models", "--example", "encode", "--"]
-    lines = "".join(json.dumps(request) + "\n" for request in requests)
-    done = subprocess.run([*command, str(gguf)], input=lines, capture_output=True, cwd=REPOSITORY, encoding="utf-8", check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"encode ended with status {done.returncode}: {done.stderr.strip()[-2000:]}")
-    answers = [json.loads(line) for line in done.stdout.split("\n") if line]
-    if len(answers) != len(requests):
-        raise RuntimeError(f"{len(requests)} requests, {len(answers)} answers")
-    return answers
-
-
 def compare_tokenizer(gguf: Path, encoder: Path | None) -> dict[str, Any]:
     """Ids of a thousand texts and rendered conversations, against the references that `tokenizer_oracle.py` describes."""
     note("tokenizer: references")
@@ -517,6 +506,8 @@ def print_table(report: dict[str, Any]) -> None:
             print(f"  {example['text']!r}: {example['ids']}, expected {example['expected']}")
         for error in figures["errors"]:
             print(f"  {error}")
+    if "templates" in report:
+        tokenizer_packages.print_table(report["templates"])
     print("passed" if report["passed"] else "not passed (! marks a figure over its limit)")
 
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tunesmith_data::Role;
 
 /// Fine-tunes language models on your own machine, and measures honestly how well it does
 #[derive(Debug, Parser)]
@@ -43,7 +44,7 @@ pub(crate) enum Command {
     Calibrate(Calibrate),
     /// Train a recipe
     #[command(
-        after_help = "Examples:\n  tunesmith train quickstart\n  tunesmith train my-recipe.toml --set train.seed=42 --set lora.rank=8\n  tunesmith train smoke --set data.path=rows.jsonl --no-eval"
+        after_help = "Examples:\n  tunesmith train quickstart\n  tunesmith train my-recipe.toml --set train.seed=42 --set lora.rank=8\n  tunesmith train smoke --set data.path=rows.csv --set data.columns.completion=sql\n  tunesmith train smoke --set model.source=owner/name@revision --yes"
     )]
     Train(Train),
     /// Ask a run's model the test questions again
@@ -58,6 +59,12 @@ pub(crate) enum Command {
     Runs(Runs),
     /// Write a run's report again, as one HTML file and JSON
     Report(Report),
+    /// Look at a data set as a training would read it
+    #[command(subcommand)]
+    Data(Data),
+    /// Fetch models from a hub, and see which are here
+    #[command(subcommand)]
+    Models(Models),
 }
 
 #[derive(Debug, Args)]
@@ -90,6 +97,9 @@ pub(crate) struct Train {
     /// Do not score the model before and after
     #[arg(long)]
     pub(crate) no_eval: bool,
+    /// Fetch the model without asking, where it comes from a hub and is not here
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// Who trains: this project's engine, or transformers + PEFT in the Python that TUNESMITH_HF_PYTHON names
     #[arg(long, value_enum, default_value_t = TrainingEngine::Native)]
     pub(crate) engine: TrainingEngine,
@@ -165,6 +175,42 @@ pub(crate) enum Runs {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Data {
+    /// The file's form, its columns, what each is used as, and the first examples
+    #[command(
+        after_help = "Files: JSON lines, JSON (a list of rows, ShareGPT's too), CSV, Parquet, plain text, Markdown\n\nExamples:\n  tunesmith data show rows.csv\n  tunesmith data show rows.parquet --column completion=sql --json"
+    )]
+    Show {
+        /// The file
+        path: PathBuf,
+        /// Use a column as messages, prompt, input, completion, system, text or id; may be repeated
+        #[arg(long = "column", short, value_name = "ROLE=COLUMN", value_parser = column)]
+        columns: Vec<(Role, String)>,
+        /// Examples to show
+        #[arg(long, default_value_t = 2)]
+        examples: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Models {
+    /// Fetch a model into the cache that Hugging Face's own tools use
+    #[command(
+        after_help = "An id is owner/name, owner/name@revision, or owner/name:file.gguf@revision for one GGUF file; without a revision it is the main\nbranch, and the exact commit is told and recorded. Size and licence are said before anything is fetched.\n\nEnvironment: HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT (a mirror), HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY"
+    )]
+    Fetch {
+        /// The model's id
+        #[arg(value_name = "ID")]
+        id: String,
+        /// Fetch without asking
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// The models of that cache
+    List,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Report {
     /// A run's id, the beginning of it, or `last`
@@ -172,6 +218,18 @@ pub(crate) struct Report {
     /// Write the HTML file here instead of into the run's folder
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+fn column(text: &str) -> Result<(Role, String), String> {
+    let known = || Role::ALL.map(Role::name).join(", ");
+    let (role, name) = text
+        .split_once('=')
+        .ok_or_else(|| "write ROLE=COLUMN, e.g. completion=sql".to_owned())?;
+    let role = Role::ALL
+        .into_iter()
+        .find(|known| known.name() == role)
+        .ok_or_else(|| format!("a column is used as one of {}", known()))?;
+    Ok((role, name.to_owned()))
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use tunesmith_data::DataError;
 use tunesmith_lab::{
     files::FileError, pipeline::LabError, recipe::RecipeError, run::RunError, supervisor::Failure,
 };
+use tunesmith_models::hub::HubError;
 use tunesmith_report::ReportError;
 use tunesmith_setup::SetupError;
 
@@ -18,6 +20,8 @@ pub(crate) enum CliError {
     Report(#[from] ReportError),
     #[error("signals could not be handled: {0}")]
     Signals(ctrlc::Error),
+    #[error("nothing was fetched: {0}")]
+    NoConsent(String),
 }
 
 impl CliError {
@@ -30,6 +34,7 @@ impl CliError {
             Self::Lab(error) => error.code(),
             Self::Report(error) => error.code().to_owned(),
             Self::Signals(_) => "signals".to_owned(),
+            Self::NoConsent(_) => "consent_needed".to_owned(),
         }
     }
 
@@ -38,6 +43,7 @@ impl CliError {
             Self::Lab(error) => error.hints(),
             Self::Report(error) => error.hints(),
             Self::Signals(_) => Vec::new(),
+            Self::NoConsent(_) => vec!["--yes fetches it without asking".to_owned()],
         }
     }
 
@@ -58,7 +64,15 @@ macro_rules! through_lab {
         })*
     };
 }
-through_lab!(LabError, RecipeError, RunError, FileError, SetupError);
+through_lab!(
+    LabError,
+    RecipeError,
+    RunError,
+    FileError,
+    SetupError,
+    HubError,
+    DataError
+);
 
 pub(crate) fn exit_code(error: &CliError) -> u8 {
     match error {

@@ -15,6 +15,18 @@ pub(crate) fn duration(secs: f64) -> String {
     }
 }
 
+/// `89 MiB`, `2.5 GiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let bytes = bytes as f64;
+    match bytes {
+        _ if bytes < KIB => format!("{bytes} bytes"),
+        _ if bytes < KIB * KIB => format!("{:.0} KiB", bytes / KIB),
+        _ if bytes < KIB * KIB * KIB => format!("{:.0} MiB", bytes / KIB / KIB),
+        _ => format!("{:.1} GiB", bytes / KIB / KIB / KIB),
+    }
+}
+
 /// A score with its 95 % interval: `54.0 ± 9.8`. Where all answers or none are right the plain interval would be
 /// empty, which they do not prove, so Wilson's stands there: `0.0 (0.0 to 3.7)`.
 pub(crate) fn points(side: &Side) -> String {

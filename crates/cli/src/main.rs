@@ -23,7 +23,7 @@ use tunesmith_lab::{
 };
 use tunesmith_protocol::StopHow;
 
-use args::{Cli, Command, Global, Runs, TrainingEngine};
+use args::{Cli, Command, Data, Global, Models, Runs, TrainingEngine};
 use errors::{CliError, exit_code};
 use terminal::Terminal;
 
@@ -94,6 +94,17 @@ fn run(cli: Cli) -> Result<Done, CliError> {
         Command::Runs(Runs::Show { run }) => commands::show_run(&run),
         Command::Runs(Runs::Resume { run }) => commands::resume(&run, &settings(&global)?, &mut terminal),
         Command::Report(args) => commands::report(&args),
+        Command::Data(Data::Show {
+            path,
+            columns,
+            examples,
+        }) => commands::show_data(&path, columns, examples),
+        Command::Models(Models::Fetch { id, yes }) => {
+            let stop = StopToken::new();
+            stop_on_signals(&stop)?;
+            commands::fetch_model(&id, yes, &stop, &mut terminal)
+        }
+        Command::Models(Models::List) => commands::list_models(),
     }
 }
 

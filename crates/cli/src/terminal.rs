@@ -10,7 +10,7 @@ use tunesmith_lab::pipeline::{Observer, Stage, Update};
 use tunesmith_measure::judge::{Finding, Severity};
 use tunesmith_protocol::{Level, Progress, Step};
 
-use crate::format::duration;
+use crate::format::{duration, size};
 
 /// Time between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -170,6 +170,11 @@ impl Terminal {
         if finding.severity == Severity::Amber {
             self.note(&amber(finding));
         }
+    }
+
+    /// A download; the last piece stays to be seen.
+    pub(crate) fn fetched(&mut self, file: &str, done: u64, total: u64) {
+        self.show(&format!("fetching {file}: {} of {}", size(done), size(total)));
     }
 
     fn run(&mut self, id: &str, folder: &Path) {

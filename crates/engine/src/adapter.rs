@@ -50,6 +50,9 @@ struct PeftConfig {
     task_type: Option<String>,
     #[serde(default)]
     base_model_name_or_path: Option<String>,
+    /// Commit of a base that comes from a hub.
+    #[serde(default)]
+    revision: Option<String>,
     r: i64,
     lora_alpha: f64,
     #[serde(default)]
@@ -74,6 +77,12 @@ pub(crate) struct AdapterBase {
     pub(crate) fingerprint: String,
     /// Number format of the base during training.
     pub(crate) dtype: String,
+    /// Its file's name, or its id on a hub.
+    #[serde(default)]
+    pub(crate) model: String,
+    /// Its commit on a hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) revision: Option<String>,
 }
 
 /// Projections that read the same input. Their A matrices lie one above the other in the flat tensor, so that all of
@@ -298,7 +307,7 @@ impl Adapter {
     }
 
     /// Writes the adapter in PEFT's format, beside `dir` first.
-    pub(crate) fn save(&self, dir: &Path, base: &AdapterBase, base_name: &str) -> Result<(), JobError> {
+    pub(crate) fn save(&self, dir: &Path, base: &AdapterBase) -> Result<(), JobError> {
         let partial = dir.with_extension("partial");
         if partial.exists() {
             std::fs::remove_dir_all(&partial).map_err(|error| JobError::write(&partial, error))?;
@@ -322,7 +331,8 @@ impl Adapter {
         let config = PeftConfig {
             peft_type: "LORA".into(),
             task_type: Some("CAUSAL_LM".into()),
-            base_model_name_or_path: Some(base_name.to_owned()),
+            base_model_name_or_path: Some(base.model.clone()),
+            revision: base.revision.clone(),
             r: self.rank,
             lora_alpha: self.alpha,
             lora_dropout: 0.0,

@@ -150,14 +150,22 @@ pub(crate) fn train(
         ),
     );
 
+    let file_name = || {
+        job.model
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
+    };
     let base = AdapterBase {
         fingerprint,
         dtype: job.dtype.name().to_owned(),
+        model: job
+            .origin
+            .as_ref()
+            .map_or_else(file_name, |origin| origin.id.clone()),
+        revision: job.origin.as_ref().map(|origin| origin.revision.clone()),
     };
-    let base_name = job
-        .model
-        .file_name()
-        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let first = state.step;
     let mut stats = TrainStats {
         steps: first,
@@ -277,7 +285,7 @@ pub(crate) fn train(
     }
     // After a step that is not finite the weights are those of the last good step: worth keeping.
     if stats.steps > 0 && stopped != Some(StopHow::AfterStep) {
-        adapter.save(&whole.run_dir.join("adapter"), &base, &base_name)?;
+        adapter.save(&whole.run_dir.join("adapter"), &base)?;
         stats.adapter = Some("adapter".into());
     }
     let outcome = Outcome::Train(stats);

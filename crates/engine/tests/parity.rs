@@ -12,8 +12,9 @@ use std::process::{Command, Stdio};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use tunesmith_protocol::{
-    Batch, DType, Event, Job, LogitsJob, Lora, Optimizer, Outcome, ParentLine, Prompt, Recompute, Request,
-    RowOrder, RunStatus, Schedule, Step, TARGET_MODULES, TrainJob, Work, decode_event, encode,
+    Batch, DType, Event, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Outcome, ParentLine, Prompt,
+    Recompute, Request, RowOrder, RunStatus, Schedule, Step, TARGET_MODULES, TrainJob, Work, decode_event,
+    encode,
 };
 
 const MODELS: [&str; 3] = ["llama", "qwen2", "qwen3"];
@@ -153,6 +154,10 @@ fn train_job(model: &str) -> TrainJob {
         order: RowOrder::Sequential,
         seed: 0,
         start_from: Some(dir.join("adapter_start")),
+        origin: Some(ModelOrigin {
+            id: "owner/name".to_owned(),
+            revision: "0123456789abcdef0123456789abcdef01234567".to_owned(),
+        }),
     }
 }
 
@@ -491,11 +496,16 @@ fn a_training_reports_its_counts_and_its_adapter() {
     };
     assert_eq!(stats.steps, 10);
     assert!(stats.peak_bytes.unwrap() > 100_000, "{stats:?}");
-    assert!(
-        run_dir
-            .path()
-            .join(stats.adapter.as_ref().unwrap())
-            .join("adapter_config.json")
-            .exists()
+    let adapter = run_dir.path().join(stats.adapter.as_ref().unwrap());
+    let json = |file: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(adapter.join(file)).unwrap()).unwrap()
+    };
+    let origin = train_job("llama").origin.unwrap();
+    let (config, base) = (json("adapter_config.json"), json("tunesmith_base.json"));
+    assert_eq!(config["base_model_name_or_path"], origin.id.as_str());
+    assert_eq!(config["revision"], origin.revision.as_str());
+    assert_eq!(
+        (&base["model"], &base["revision"]),
+        (&config["base_model_name_or_path"], &config["revision"])
     );
 }

@@ -145,6 +145,18 @@ pub struct TrainJob {
     /// Adapter folder (PEFT's format) to start from instead of a random A and a zero B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_from: Option<PathBuf>,
+    /// Where the model comes from, for the adapter's own record; the file's name stands there where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<ModelOrigin>,
+}
+
+/// A model of a hub, exactly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelOrigin {
+    /// e.g. `owner/name`, or `owner/name:file.gguf`.
+    pub id: String,
+    /// Its commit.
+    pub revision: String,
 }
 
 /// The projections of a transformer layer that can carry an adapter, by their Hugging Face names, in the order of a

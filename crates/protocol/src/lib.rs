@@ -18,8 +18,8 @@ pub use event::{
 };
 pub use framing::{FrameError, MAX_LINE_BYTES, ParentLine, decode_event, decode_request, encode};
 pub use job::{
-    AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, Optimizer, Prompt, Recompute, Request,
-    RowOrder, RunStatus, Sampling, Schedule, StopHow, TARGET_MODULES, TrainJob, Work,
+    AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Prompt, Recompute,
+    Request, RowOrder, RunStatus, Sampling, Schedule, StopHow, TARGET_MODULES, TrainJob, Work,
 };
 
 /// Version of the protocol; the first line of an engine states its own, and a parent refuses another.

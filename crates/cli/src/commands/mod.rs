@@ -1,9 +1,11 @@
 //! One function per command: what it does with the library, and what it says.
 
 mod runs;
+mod sources;
 mod training;
 mod using;
 
 pub(crate) use runs::{list_runs, report, show_run};
+pub(crate) use sources::{fetch_model, list_models, show_data};
 pub(crate) use training::{calibrate, quickstart, resume, train};
 pub(crate) use using::{eval, generate};

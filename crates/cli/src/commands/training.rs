@@ -14,6 +14,7 @@ use tunesmith_protocol::{DType, RunStatus, ValueCheck};
 
 use crate::{
     Done, args,
+    commands::sources::with_model_here,
     errors::{CliError, print_failure},
     format::{duration, points, table},
     report_input::report_of,
@@ -51,6 +52,7 @@ pub(crate) fn train(
     terminal: &mut Terminal,
 ) -> Result<Done, CliError> {
     let recipe = Recipe::load(&args.recipe)?.with_overrides(&args.settings)?;
+    let recipe = with_model_here(recipe, args.yes, &settings.stop, terminal)?;
     run(&recipe, settings, terminal)
 }
 

@@ -2,7 +2,7 @@
 
 use tunesmith_data::DataError;
 use tunesmith_measure::MeasureError;
-use tunesmith_models::ModelError;
+use tunesmith_models::{ModelError, hub::HubError};
 use tunesmith_protocol::EngineError;
 use tunesmith_setup::SetupError;
 
@@ -26,6 +26,9 @@ pub enum LabError {
     /// The model.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The hub that the model comes from.
+    #[error(transparent)]
+    Hub(#[from] HubError),
     /// The data.
     #[error(transparent)]
     Data(#[from] DataError),
@@ -78,6 +81,7 @@ impl LabError {
         let code = match self {
             Self::Recipe(error) => error.code(),
             Self::Model(error) => error.code(),
+            Self::Hub(error) => error.code(),
             Self::Data(error) => error.code(),
             Self::TextToSql(error) => error.code(),
             Self::Evaluate(error) => error.code(),
@@ -100,6 +104,7 @@ impl LabError {
         match self {
             Self::Recipe(error) => error.hints(),
             Self::Model(error) => error.hints(),
+            Self::Hub(error) => error.hints(),
             Self::Data(error) => error.hints(),
             Self::TextToSql(error) => error.hints(),
             Self::Evaluate(error) => error.hints(),
@@ -129,7 +134,10 @@ impl LabError {
 
     /// Whether the user wanted it so.
     pub fn is_stop(&self) -> bool {
-        matches!(self, Self::Stopped | Self::Supervisor(SupervisorError::Stopped))
+        matches!(
+            self,
+            Self::Stopped | Self::Supervisor(SupervisorError::Stopped) | Self::Hub(HubError::Stopped)
+        )
     }
 
     /// As a failure for a run's summary.

@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use tunesmith_data::{
-    Encoder, Example, LongRows as DataLongRows, Policy, Rows, RowsInfo, hash_file, read_jsonl,
+    Content, DataSet, Encoder, Example, LongRows as DataLongRows, Policy, Reading, Rows, RowsInfo, hash_file,
 };
 use tunesmith_measure::ModelShape;
-use tunesmith_models::{Message, Model, ModelConfig};
-use tunesmith_protocol::{Level, Progress};
+use tunesmith_models::{
+    Message, Model, ModelConfig,
+    hub::{Hub, HubId},
+};
+use tunesmith_protocol::{Level, ModelOrigin, Progress};
 use tunesmith_setup::Folders;
 
 use crate::{
     evaluate::Questions,
-    recipe::{DataSection, LongRows, Recipe, TEXT_TO_SQL},
+    recipe::{DEFAULT_MODEL, DataSection, LongRows, Recipe, TEXT_TO_SQL},
     run::Manifest,
     text_to_sql::TextToSql,
 };
@@ -24,27 +27,55 @@ pub(super) struct OpenModel {
     pub(super) path: PathBuf,
     pub(super) model: Model,
     pub(super) encoder: Encoder,
+    /// Of a model from a hub, at its exact commit.
+    pub(super) id: Option<HubId>,
 }
 
 impl OpenModel {
     pub(super) fn open(recipe: &Recipe, folders: &Folders) -> Result<Self, LabError> {
-        let path = match &recipe.model.path {
-            Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
-            None => super::surroundings::default_model(folders)?,
-        };
-        Self::from_path(path)
+        if let Some(path) = &recipe.model.path {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            return Self::from_path(path, None);
+        }
+        match recipe.model.source.as_deref() {
+            // What has not been fetched is not fetched here: nobody was asked.
+            Some(source) if source != DEFAULT_MODEL => {
+                let (id, path) = Hub::from_env()?.find(&source.parse()?)?;
+                Self::from_path(path, Some(id))
+            }
+            _ => Self::from_path(super::surroundings::default_model(folders)?, None),
+        }
     }
 
-    pub(super) fn from_path(path: PathBuf) -> Result<Self, LabError> {
+    pub(super) fn from_path(path: PathBuf, id: Option<HubId>) -> Result<Self, LabError> {
         let model = Model::open(&path)?;
         let encoder = Encoder::new(&model)?;
-        Ok(Self { path, model, encoder })
+        Ok(Self {
+            path,
+            model,
+            encoder,
+            id,
+        })
+    }
+
+    /// The model's name in records.
+    pub(super) fn name(&self) -> String {
+        self.id.as_ref().map_or_else(|| name_of(&self.path), HubId::name)
+    }
+
+    /// Where the model comes from, for the adapter's record.
+    pub(super) fn origin(&self) -> Option<ModelOrigin> {
+        self.id.as_ref().map(|id| ModelOrigin {
+            id: id.name(),
+            revision: id.revision().to_owned(),
+        })
     }
 
     /// The model of a run, which must not have changed: an adapter on another base answers, only worse, and nobody
     /// would see why (T8).
     pub(super) fn of_run(manifest: &Manifest) -> Result<Self, LabError> {
-        let model = Self::from_path(manifest.model.path.clone())?;
+        let id = manifest.model.source.as_deref().map(str::parse).transpose()?;
+        let model = Self::from_path(manifest.model.path.clone(), id)?;
         if model.model.fingerprint()? != manifest.model.fingerprint {
             return Err(LabError::NotPossible {
                 message: format!(
@@ -80,6 +111,7 @@ pub(super) struct Prepared {
     pub(super) rows: Rows,
     pub(super) info: RowsInfo,
     pub(super) source: String,
+    pub(super) reading: Option<Reading>,
     pub(super) questions: Option<Questions>,
 }
 
@@ -88,7 +120,13 @@ pub(super) fn prepare(
     model: &OpenModel,
     observer: &mut dyn Observer,
 ) -> Result<Prepared, LabError> {
-    let (examples, source, source_sha256, questions) = examples(&recipe.data, recipe.evaluate.questions)?;
+    let Source {
+        content,
+        name: source,
+        sha256: source_sha256,
+        reading,
+        questions,
+    } = source_of(&recipe.data, recipe.evaluate.questions)?;
     let policy = policy(&recipe.data, &model.encoder);
     if recipe.data.max_length > model.model.config().context_length {
         let text = format!(
@@ -98,7 +136,7 @@ pub(super) fn prepare(
         );
         observer.update(Update::Log(Level::Info, &text));
     }
-    let (rows, report) = model.encoder.rows(&examples, policy, &mut |done, total| {
+    let (rows, report) = model.encoder.rows_of(&content, policy, &mut |done, total| {
         let progress = Progress {
             stage: "prepare".to_owned(),
             done,
@@ -116,6 +154,7 @@ pub(super) fn prepare(
         rows,
         info,
         source,
+        reading,
         questions,
     })
 }
@@ -140,18 +179,26 @@ fn policy(data: &DataSection, encoder: &Encoder) -> Policy {
     }
 }
 
-fn examples(
-    data: &DataSection,
-    questions: usize,
-) -> Result<(Vec<Example>, String, String, Option<Questions>), LabError> {
+/// What is trained on, before it is tokenised.
+struct Source {
+    content: Content,
+    /// Name of the data set or file name.
+    name: String,
+    sha256: String,
+    reading: Option<Reading>,
+    questions: Option<Questions>,
+}
+
+fn source_of(data: &DataSection, questions: usize) -> Result<Source, LabError> {
     if let Some(path) = &data.path {
-        let examples = read_jsonl(path)?;
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        return Ok((examples, name, hash_file(path)?, None));
+        let set = DataSet::read(path, &data.columns)?;
+        return Ok(Source {
+            content: set.content,
+            name: name_of(path),
+            sha256: hash_file(path)?,
+            reading: Some(set.reading),
+            questions: None,
+        });
     }
     let set = TextToSql::load()?;
     let examples = set
@@ -169,13 +216,13 @@ fn examples(
             }
         })
         .collect();
-    let hash = set.train_hash().to_owned();
-    Ok((
-        examples,
-        TEXT_TO_SQL.to_owned(),
-        hash,
-        Some(Questions::first(set, questions)),
-    ))
+    Ok(Source {
+        content: Content::Conversations(examples),
+        name: TEXT_TO_SQL.to_owned(),
+        sha256: set.train_hash().to_owned(),
+        reading: None,
+        questions: Some(Questions::first(set, questions)),
+    })
 }
 
 /// A file or folder without where it lies.

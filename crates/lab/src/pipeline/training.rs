@@ -26,7 +26,7 @@ use super::{
     LabError, Observer, Settings, Stage, StageRun, Update,
     calibration::stored_calibration,
     judging::{Judging, facts_of_error},
-    prepare::{OpenModel, Prepared, name_of, prepare, shape_of},
+    prepare::{OpenModel, Prepared, prepare, shape_of},
     start_adapter,
     surroundings::{self, Watch},
 };
@@ -58,7 +58,11 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     observer.update(Update::Stage(Stage::Start));
     let engine = settings.start_trainer()?;
     let dtype = recipe.dtype(&device);
-    let recipe = recipe.resolved(&device, dtype, &model.path);
+    let mut recipe = recipe.resolved(&device, dtype, &model.path);
+    if let Some(id) = &model.id {
+        // The branch may mean something else tomorrow.
+        recipe.model.source = Some(id.to_string());
+    }
     let manifest = manifest(&recipe, settings, &device, &model, &prepared, adapter, &engine)?;
     let live = LiveRun::create(&settings.folders.runs(), &recipe, &manifest.config_hash)?;
     lock.name_run(live.id())?;
@@ -200,7 +204,8 @@ fn manifest(
         machine: surroundings::machine(),
         environment: surroundings::environment(),
         model: ModelRecord {
-            name: name_of(&model.path),
+            name: model.name(),
+            source: model.id.as_ref().map(ToString::to_string),
             path: model.path.clone(),
             fingerprint,
             architecture: config.architecture.name().to_owned(),
@@ -211,6 +216,7 @@ fn manifest(
         data: DataRecord {
             source: prepared.source.clone(),
             source_sha256: prepared.info.source_sha256.clone(),
+            reading: prepared.reading.clone(),
             rows_sha256,
             test_sha256,
             report: prepared.info.report.clone(),
@@ -410,6 +416,7 @@ impl Leader<'_> {
                 .start_from
                 .clone()
                 .filter(|_| self.earlier.checkpoint.is_none()),
+            origin: self.model.origin(),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 
+use tunesmith_models::hub::HubId;
 use tunesmith_protocol::TARGET_MODULES;
 
 use super::{DEFAULT_MODEL, Recipe, RecipeError, TEXT_TO_SQL, error::closest};
@@ -72,6 +73,14 @@ pub(super) fn check(recipe: &Recipe) -> Result<(), RecipeError> {
     }
     train(recipe)?;
     optimizer(recipe)?;
+    if recipe.data.path.is_none() && !data.columns.is_empty() {
+        return Err(impossible(
+            "data.columns",
+            "set",
+            "the bundled data set has no columns to choose from",
+            "take it out, or name a file by data.path",
+        ));
+    }
 
     let evaluate = &recipe.evaluate;
     if evaluate.questions > MOST_QUESTIONS {
@@ -142,6 +151,9 @@ fn sources(recipe: &Recipe) -> Result<(), RecipeError> {
                     &format!("source = \"{known}\", or path = \"…\""),
                 ));
             }
+            (Some(name), None) if section == "model" && name.contains('/') => {
+                name.parse::<HubId>()?;
+            }
             (Some(name), None) if name != known => {
                 let near = closest(name, [known])
                     .map_or_else(String::new, |near| format!("did you mean `{near}`? "));
@@ -149,7 +161,13 @@ fn sources(recipe: &Recipe) -> Result<(), RecipeError> {
                     key,
                     format!("\"{name}\""),
                     "no such source is known",
-                    &format!("{near}the known source is `{known}`; a file of your own is named by path"),
+                    &format!(
+                        "{near}the known source is `{known}`; {}",
+                        match section {
+                            "model" => "a model of a hub is named owner/name, one of your own by path",
+                            _ => "a file of your own is named by path",
+                        }
+                    ),
                 ));
             }
             _ => {}

@@ -2,6 +2,7 @@
 
 use crate::files::FileError;
 
+use tunesmith_models::hub::HubError;
 use tunesmith_protocol::TARGET_MODULES;
 
 use super::BUNDLED;
@@ -58,6 +59,9 @@ pub enum RecipeError {
         /// As given.
         setting: String,
     },
+    /// The model's source looks like an id of a hub and is none.
+    #[error("`model.source`: {0}")]
+    HubId(#[from] HubError),
     /// A value that cannot work.
     #[error("`{key}` = {value}: {reason}")]
     Impossible {
@@ -78,6 +82,7 @@ impl RecipeError {
         match self {
             Self::Unknown { .. } => "unknown_recipe",
             Self::File(error) => error.code(),
+            Self::HubId(error) => error.code(),
             Self::Invalid {
                 unknown_key: true, ..
             }
@@ -97,6 +102,7 @@ impl RecipeError {
             | Self::UnknownKey { hints, .. }
             | Self::Impossible { hints, .. } => hints.clone(),
             Self::File(error) => error.hints(),
+            Self::HubId(error) => error.hints(),
             Self::WrongType { key, .. } => vec![format!(
                 "look at `{key}` in recipes/quickstart.toml for an example"
             )],

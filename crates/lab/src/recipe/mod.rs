@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tunesmith_data::Columns;
 use tunesmith_protocol::{Batch, DType, Lora, Optimizer, Recompute, RowOrder, Schedule, TARGET_MODULES};
 
 use crate::files::{canonical_json, read_text, sha256_hex};
@@ -64,7 +65,8 @@ pub struct Recipe {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSection {
-    /// A model that set-up fetches, by name.
+    /// A model that set-up fetches, by name, or one of a hub: `owner/name`, with `:file.gguf` for one file of it and
+    /// with `@revision` for a branch, tag or commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A GGUF file, or a folder with config.json and safetensors.
@@ -79,7 +81,7 @@ pub struct DataSection {
     /// A data set that comes with the program, by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// A JSONL file.
+    /// A file: JSON lines, JSON, CSV, Parquet, plain text or Markdown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Longest row, in tokens.
@@ -88,6 +90,9 @@ pub struct DataSection {
     /// What happens to a longer row.
     #[serde(default)]
     pub long_rows: LongRows,
+    /// Columns of the file by what they are, where their names do not tell: `{ prompt = "question", completion = "sql" }`.
+    #[serde(default, skip_serializing_if = "Columns::is_empty")]
+    pub columns: Columns,
 }
 
 impl DataSection {
@@ -383,6 +388,7 @@ impl Recipe {
             ["data", "path"],
             ["data", "source"],
             ["lora", "start_from"],
+            ["data", "columns"],
             ["train", "time_box_minutes"],
             ["train", "checkpoint_every"],
             ["train", "device"],

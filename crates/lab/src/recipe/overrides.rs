@@ -1,6 +1,7 @@
 //! `--set section.key=value`: a recipe is changed for one run, with the same care as in the file.
 
 use toml::{Table, Value};
+use tunesmith_data::Role;
 
 use super::{
     RecipeError,
@@ -65,6 +66,22 @@ pub(super) fn apply(table: &mut Table, setting: &str) -> Result<(), RecipeError>
         target.insert(name.to_owned(), Value::String(text.trim_matches('"').to_owned()));
         return Ok(());
     }
+    if section == Some("data") {
+        if let ("columns", Value::Table(_)) = (name, &given) {
+            target.insert(name.to_owned(), given);
+            return Ok(());
+        }
+        if let Some(role) = name.strip_prefix("columns.") {
+            let columns = target
+                .entry("columns")
+                .or_insert_with(|| Value::Table(Table::new()));
+            // Which roles there are is checked with the whole recipe.
+            if let Value::Table(columns) = columns {
+                columns.insert(role.to_owned(), Value::String(text.trim_matches('"').to_owned()));
+            }
+            return Ok(());
+        }
+    }
     match target.get_mut(name) {
         Some(Value::Table(_)) | None => Err(unknown()),
         Some(current) => {
@@ -123,10 +140,16 @@ fn known_keys(table: &Table) -> Vec<String> {
     let mut keys = Vec::new();
     for (name, value) in table {
         match value {
-            Value::Table(inner) => keys.extend(inner.keys().map(|key| format!("{name}.{key}"))),
+            Value::Table(inner) => keys.extend(
+                inner
+                    .iter()
+                    .filter(|(_, value)| !value.is_table())
+                    .map(|(key, _)| format!("{name}.{key}")),
+            ),
             _ => keys.push(name.clone()),
         }
     }
+    keys.extend(Role::ALL.map(|role| format!("data.columns.{}", role.name())));
     let optional = [
         "model.source",
         "model.path",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tunesmith_data::RowsReport;
+use tunesmith_data::{Reading, RowsReport};
 use tunesmith_measure::{ModelShape, Peaks, TrainingSummary, judge::Judgement};
 use tunesmith_probe::{GpuBrief, Load, Machine};
 use tunesmith_protocol::{Calibration, Hello, RunStatus, TrainStats};
@@ -65,8 +65,11 @@ impl Manifest {
 /// The model of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelRecord {
-    /// File or folder name, without where it lies.
+    /// File or folder name, without where it lies; of a model from a hub its id.
     pub name: String,
+    /// Of a model from a hub its id with the exact commit, so that nobody gets another one (T10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// Where it lies on this machine.
     pub path: std::path::PathBuf,
     /// SHA-256 over weights, configuration and tokenizer.
@@ -106,6 +109,9 @@ pub struct DataRecord {
     pub source: String,
     /// SHA-256 of its content.
     pub source_sha256: String,
+    /// What the file's columns were used as, where it was a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
     /// SHA-256 of the tokenised rows.
     pub rows_sha256: String,
     /// SHA-256 of the test questions (E1), where there are some.
