@@ -62,7 +62,7 @@ impl Lines<'_> {
             start += 1;
         }
         let passed = self.bytes.get(self.at..start).unwrap_or_default();
-        self.line += passed.iter().filter(|byte| **byte == b'\n').count();
+        self.line += passed.split(|byte| *byte == b'\n').count() - 1;
         self.at = start;
         self.line
     }
@@ -80,7 +80,7 @@ fn refuse_equal(names: &[String]) -> Result<(), LineProblem> {
 
 fn delimiter(bytes: &[u8]) -> u8 {
     let header = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let count = |delimiter: u8| header.iter().filter(|byte| **byte == delimiter).count();
+    let count = |delimiter: u8| header.split(|byte| *byte == delimiter).count();
     // The first of several with the same count, so a header without any is a single column between commas.
     DELIMITERS
         .into_iter()

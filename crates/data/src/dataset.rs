@@ -218,7 +218,7 @@ fn running_text(path: &Path, bytes: &[u8], format: Format, chosen: &Columns) -> 
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = before.split(|byte| *byte == b'\n').count();
         let line_start = before
             .iter()
             .rposition(|byte| *byte == b'\n')
@@ -308,7 +308,7 @@ impl Fault {
             Self::Row(place, problem) => DataError::Line {
                 file: file_name(path),
                 place: place.to_string(),
-                problem,
+                problem: Box::new(problem),
             },
         }
     }
@@ -369,18 +369,16 @@ impl<'a> Collected<'a> {
                 .filter(|name| row.contains_key(*name)),
         );
         for (name, value) in row {
-            let info = match self.columns.iter().position(|column| column.name == *name) {
-                Some(at) => &mut self.columns[at],
-                None => {
-                    self.columns.push(ColumnInfo {
-                        name: name.clone(),
-                        kinds: Vec::new(),
-                        filled: 0,
-                    });
-                    let last = self.columns.len() - 1;
-                    &mut self.columns[last]
-                }
-            };
+            let known = self.columns.iter().position(|column| column.name == *name);
+            let at = known.unwrap_or(self.columns.len());
+            if known.is_none() {
+                self.columns.push(ColumnInfo {
+                    name: name.clone(),
+                    kinds: Vec::new(),
+                    filled: 0,
+                });
+            }
+            let info = &mut self.columns[at];
             let kind = kind(value);
             if !info.kinds.iter().any(|known| known == kind) {
                 info.kinds.push(kind.to_owned());

@@ -56,7 +56,7 @@ pub enum DataError {
         /// e.g. `line 3`, from 1, blank lines and a header counted; or `row 3` where a file has no lines.
         place: String,
         /// What is wrong with it.
-        problem: LineProblem,
+        problem: Box<LineProblem>,
     },
     /// Neither name nor content tell what form the file has.
     #[error("{} has no form that is known", path.display())]

@@ -39,9 +39,13 @@ pub(crate) fn show_data(path: &Path, columns: Vec<(Role, String)>, count: usize)
         roles.dedup();
         roles.join(", ")
     };
-    let mut text = format!("{}: {}, {rows} {kind}\n", path.display(), reading.format.name());
+    let mut lines = vec![format!(
+        "{}: {}, {rows} {kind}",
+        path.display(),
+        reading.format.name()
+    )];
     if !set.columns.is_empty() {
-        let lines: Vec<Vec<String>> = set
+        let columns: Vec<Vec<String>> = set
             .columns
             .iter()
             .map(|column| {
@@ -53,31 +57,29 @@ pub(crate) fn show_data(path: &Path, columns: Vec<(Role, String)>, count: usize)
                 ]
             })
             .collect();
-        text.push('\n');
-        text.push_str(&table(&["column", "used as", "holds", "filled"], &lines));
-        text.push_str("\n\nOther columns are chosen with --column, or with data.columns in a recipe\n");
+        lines.push(String::new());
+        lines.push(table(&["column", "used as", "holds", "filled"], &columns));
+        lines.push(String::new());
+        lines.push("Other columns are chosen with --column, or with data.columns in a recipe".to_owned());
     }
-    let examples = match &set.content {
+    let mut shown = Vec::new();
+    match &set.content {
         Content::Conversations(examples) => {
             for example in examples.iter().take(count) {
-                text.push_str(&format!("\n{}\n", example.id));
-                for message in &example.messages {
-                    text.push_str(&format!("  {}: {}\n", message.role, excerpt(&message.content)));
-                }
+                lines.push(format!("\n{}", example.id));
+                let said = example.messages.iter();
+                lines.extend(said.map(|said| format!("  {}: {}", said.role, excerpt(&said.content))));
+                shown.push(json!({ "id": example.id, "messages": example.messages }));
             }
-            let shown = examples.iter().take(count);
-            let shown = shown.map(|example| json!({ "id": example.id, "messages": example.messages }));
-            json!(shown.collect::<Vec<_>>())
         }
         Content::Text(documents) => {
             for document in documents.iter().take(count) {
-                text.push_str(&format!("\n{}\n  {}\n", document.id, excerpt(&document.text)));
+                let text = excerpt(&document.text);
+                lines.push(format!("\n{}\n  {text}", document.id));
+                shown.push(json!({ "id": document.id, "text": text }));
             }
-            let shown = documents.iter().take(count);
-            let shown = shown.map(|document| json!({ "id": document.id, "text": excerpt(&document.text) }));
-            json!(shown.collect::<Vec<_>>())
         }
-    };
+    }
     let json = json!({
         "path": path,
         "format": reading.format,
@@ -85,9 +87,9 @@ pub(crate) fn show_data(path: &Path, columns: Vec<(Role, String)>, count: usize)
         "rows": rows,
         "columns": set.columns,
         "uses": reading.uses,
-        "examples": examples,
+        "examples": shown,
     });
-    Ok(Done::ok(text, json))
+    Ok(Done::ok(lines.join("\n"), json))
 }
 
 /// The beginning of a text, on one line.
