@@ -197,7 +197,7 @@ pub(crate) enum Data {
 pub(crate) enum Models {
     /// Fetch a model into the cache that Hugging Face's own tools use
     #[command(
-        after_help = "An id is owner/name, owner/name@revision, or owner/name:file.gguf@revision for one GGUF file; without a revision it is the main\nbranch, and the exact commit is told and recorded. Size and licence are said before anything is fetched.\n\nEnvironment: HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT (a mirror), HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY"
+        after_help = "An id is owner/name, owner/name@revision, or owner/name:file.gguf@revision for one GGUF file; without a revision it is the main branch, and the exact commit is told and recorded. Size and licence are said before anything is fetched.\n\nEnvironment: HF_TOKEN, HF_TOKEN_PATH, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT (a mirror), HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY"
     )]
     Fetch {
         /// The model's id
