@@ -261,7 +261,9 @@ mod tests {
     #[test]
     fn a_smoothed_loss_survives_being_written_bit_for_bit() {
         let mut state = State::new(1, 1, (0, 0), 1, "model", 1);
-        [2.3, 1.7, 1.0 / 3.0].iter().for_each(|loss| state.smooth(*loss));
+        for loss in [2.3, 1.7, 1.0 / 3.0] {
+            state.smooth(loss);
+        }
         let read: State = serde_json::from_slice(&serde_json::to_vec_pretty(&state).unwrap()).unwrap();
         assert_eq!(read, state);
     }
@@ -269,10 +271,9 @@ mod tests {
     #[test]
     fn one_easy_batch_smooths_to_little() {
         let mut state = State::new(1, 1, (0, 0), 1, "model", 1);
-        [vec![2.0; 20], vec![0.5]]
-            .concat()
-            .iter()
-            .for_each(|loss| state.smooth(*loss));
+        for loss in [vec![2.0; 20], vec![0.5]].concat() {
+            state.smooth(loss);
+        }
         assert!(state.smoothed_loss.is_some_and(|loss| loss > 1.8));
     }
 
