@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use serde_json::Value;
 
-use crate::context::{GOOD, Home, OPENING, Ran, RunIt, interrupt, lives, pid_in, wait_until};
+use crate::context::{GOOD, Home, OPENING, Ran, RunIt, fake_engine, interrupt, lives, pid_in, wait_until};
 
 fn train(home: &Home, script: &str) -> Ran {
     home.tunesmith(script)
@@ -111,6 +111,28 @@ fn text_to_sql_is_scored_before_and_after_with_every_answer_kept() {
             (&"SELECT 1".into(), &true.into())
         );
     }
+}
+
+#[test]
+fn another_engine_trains_when_it_is_asked_for_and_is_named_when_it_is_missing() {
+    let home = Home::new();
+    let train = |python: &str| {
+        home.tunesmith(GOOD)
+            .args(["train", &home.recipe(), "--engine", "hf", "--json"])
+            .env("TUNESMITH_HF_PYTHON", python)
+            .ran()
+    };
+    let missing = train("").expect_status(1);
+    assert_eq!(missing.json()["error"]["code"], "python_not_named");
+    assert!(
+        missing.stderr.contains("set TUNESMITH_HF_PYTHON"),
+        "{}",
+        missing.stderr
+    );
+    let run = train(fake_engine()).expect_status(0).json();
+    assert_eq!(run["status"], "ok");
+    let worker = home.path("home").join("cache/workers/hf.py");
+    assert!(fs::read_to_string(worker).unwrap().contains("epoch_order"));
 }
 
 #[test]
