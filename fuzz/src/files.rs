@@ -21,6 +21,11 @@ const INDEX: &str = CONFIG_FILES[3];
 /// Where the index of the seeds says that the weights lie.
 const SHARD: &str = "weights.safetensors";
 
+/// A tokenizer that is read in a twentieth of the time that the tiny model's takes, for targets that are about other files.
+const SMALL_TOKENIZER: &str = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[{"id":1,"content":"<|im_end|>",
+"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],"normalizer":null,"pre_tokenizer":null,
+"post_processor":null,"decoder":null,"model":{"type":"WordLevel","vocab":{"a":0,"<|im_end|>":1},"unk_token":"a"}}"#;
+
 /// Rows beyond these show nothing new and take time.
 const MOST_ROWS: usize = 8;
 
@@ -28,7 +33,16 @@ const MOST_ROWS: usize = 8;
 pub fn gguf(bench: &Bench, input: &[u8]) {
     let file = bench.path("model.gguf");
     write(&file, input);
-    open_and_use(&file, input);
+    // Compiling the expression of these takes a hundred times as long as all the rest, so only some inputs get to it.
+    let contains = |name: &[u8]| input.windows(name.len()).any(|bytes| bytes == name);
+    let slow = [&b"llama-bpe"[..], b"llama3", b"llama-v3", b"qwen2"]
+        .into_iter()
+        .any(contains);
+    if slow && !input.len().is_multiple_of(64) {
+        let _ = open_and_read(&file, input);
+    } else {
+        open_and_use(&file, input);
+    }
 }
 
 /// The weights of a model's folder, and the same bytes as a file of rows.
@@ -53,11 +67,23 @@ pub fn config(bench: &Bench, input: &[u8]) {
     };
     let name = CONFIG_FILES[usize::from(*which) % CONFIG_FILES.len()];
     let file = bench.path(name);
+    write(&bench.path("tokenizer.json"), SMALL_TOKENIZER.as_bytes());
     write(&file, content);
     if name == INDEX {
         let _ = fs::rename(bench.path(WEIGHTS), bench.path(SHARD));
     }
-    open_and_use(bench.folder.path(), input);
+    if let Some(model) = open_and_read(bench.folder.path(), input) {
+        match model.stop_tokens() {
+            Ok(stops) => assert!(stops.iter().all(|id| (*id as usize) < model.config().vocab_size)),
+            Err(error) => told(error.code(), &error.to_string(), input),
+        }
+        let rendered = model
+            .chat_template()
+            .and_then(|template| template.render(&[Message::new("user", "Hello")], true));
+        if let Err(error) = rendered {
+            told(error.code(), &error.to_string(), input);
+        }
+    }
     // The next input finds the folder as it was.
     match FIXTURE.iter().find(|(fixture, _)| *fixture == name) {
         Some((_, content)) => write(&file, content),
