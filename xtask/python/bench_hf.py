@@ -101,7 +101,17 @@ def main() -> int:
         prepare(arguments, ours, work)
         guard = Guard()
         cases = [case for case in CASES if case.name in arguments.only]
-        raw = {case.name: measure(case, ours, theirs, arguments, work, guard) for case in cases}
+        raw: dict[str, Any] = {}
+        try:
+            for case in cases:
+                raw[case.name] = {"pairs": [], "repeated": 0, "products_secs": None}
+                measure(case, raw[case.name], ours, theirs, arguments, work, guard)
+        except KeyboardInterrupt:
+            # Half an hour of pairs is worth something even where the last ones are missing.
+            note("stopped by hand: the report holds the pairs so far")
+            raw = {name: found for name, found in raw.items() if found["pairs"]}
+            if not raw:
+                return 130
     report = summarise(raw, arguments, guard)
     print(json.dumps(report, indent=2, allow_nan=False) if arguments.json else table(report))
     return 0
@@ -186,10 +196,12 @@ class Guard:
         return rate
 
 
-def measure(case: Case, ours: Engine, theirs: Engine, arguments: argparse.Namespace, work: Path, guard: Guard) -> dict[str, Any]:
-    """All pairs of a case."""
-    pairs: list[dict[str, Any]] = []
-    repeated = 0
+def measure(case: Case, found: dict[str, Any], ours: Engine, theirs: Engine, arguments: argparse.Namespace, work: Path, guard: Guard) -> None:
+    """All pairs of a case, into `found`."""
+    pairs, repeated = found["pairs"], 0
+    if case.recompute == "none" and case.rows != "sql_rows":
+        supervised = 32 * 4 if case.rows == "sup25" else 127 * 4
+        found["products_secs"] = statistics.median(product_secs(512, supervised) for _ in range(3))
     while len(pairs) < arguments.pairs:
         before = guard.read()
         # The order alternates, so that a drift of the machine does not always hit the same side.
@@ -205,14 +217,10 @@ def measure(case: Case, ours: Engine, theirs: Engine, arguments: argparse.Namesp
         )
         if slow and repeated < MOST_REPEATS:
             repeated += 1
+            found["repeated"] = repeated
             continue
         pair["slow"] = slow
         pairs.append(pair)
-    products = None
-    if case.recompute == "none" and case.rows != "sql_rows":
-        supervised = 32 * 4 if case.rows == "sup25" else 127 * 4
-        products = statistics.median(product_secs(512, supervised) for _ in range(3))
-    return {"pairs": pairs, "repeated": repeated, "products_secs": products}
 
 
 def train(engine: Engine, case: Case, arguments: argparse.Namespace, work: Path, name: str) -> dict[str, Any]:
