@@ -147,42 +147,53 @@ impl ModelConfig {
     /// Every tensor that a model of this shape has, by its Hugging Face name, with its shape as torch has it
     /// (`[out_features, in_features]` for linear layers).
     pub fn expected_tensors(&self) -> Vec<(String, Vec<usize>)> {
+        self.tensors().collect()
+    }
+
+    /// As [`Self::expected_tensors`], one after the other: a file from outside may claim thousands of layers and have none.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = (String, Vec<usize>)> {
+        let (vocabulary, hidden) = (self.vocab_size, self.hidden_size);
+        let last = [
+            Some(("model.norm.weight", vec![hidden])),
+            (!self.tied_embeddings).then(|| ("lm_head.weight", vec![vocabulary, hidden])),
+        ];
+        std::iter::once(("model.embed_tokens.weight".to_owned(), vec![vocabulary, hidden]))
+            .chain((0..self.layers).flat_map(|layer| self.layer_tensors(layer)))
+            .chain(
+                last.into_iter()
+                    .flatten()
+                    .map(|(name, shape)| (name.to_owned(), shape)),
+            )
+    }
+
+    fn layer_tensors(&self, layer: usize) -> Vec<(String, Vec<usize>)> {
         let (hidden, inner) = (self.hidden_size, self.intermediate_size);
         let (queries, keys) = (self.heads * self.head_dim, self.kv_heads * self.head_dim);
-        let mut tensors = vec![(
-            "model.embed_tokens.weight".to_owned(),
-            vec![self.vocab_size, hidden],
-        )];
-        for layer in 0..self.layers {
-            let mut add = |name: &str, shape: &[usize]| {
-                tensors.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
-            };
-            add("input_layernorm.weight", &[hidden]);
-            add("self_attn.q_proj.weight", &[queries, hidden]);
-            add("self_attn.k_proj.weight", &[keys, hidden]);
-            add("self_attn.v_proj.weight", &[keys, hidden]);
-            add("self_attn.o_proj.weight", &[hidden, queries]);
-            if self.qkv_bias {
-                add("self_attn.q_proj.bias", &[queries]);
-                add("self_attn.k_proj.bias", &[keys]);
-                add("self_attn.v_proj.bias", &[keys]);
-            }
-            if self.output_bias {
-                add("self_attn.o_proj.bias", &[hidden]);
-            }
-            if self.qk_norm {
-                add("self_attn.q_norm.weight", &[self.head_dim]);
-                add("self_attn.k_norm.weight", &[self.head_dim]);
-            }
-            add("post_attention_layernorm.weight", &[hidden]);
-            add("mlp.gate_proj.weight", &[inner, hidden]);
-            add("mlp.up_proj.weight", &[inner, hidden]);
-            add("mlp.down_proj.weight", &[hidden, inner]);
+        let mut tensors = Vec::new();
+        let mut add = |name: &str, shape: &[usize]| {
+            tensors.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
+        };
+        add("input_layernorm.weight", &[hidden]);
+        add("self_attn.q_proj.weight", &[queries, hidden]);
+        add("self_attn.k_proj.weight", &[keys, hidden]);
+        add("self_attn.v_proj.weight", &[keys, hidden]);
+        add("self_attn.o_proj.weight", &[hidden, queries]);
+        if self.qkv_bias {
+            add("self_attn.q_proj.bias", &[queries]);
+            add("self_attn.k_proj.bias", &[keys]);
+            add("self_attn.v_proj.bias", &[keys]);
         }
-        tensors.push(("model.norm.weight".to_owned(), vec![hidden]));
-        if !self.tied_embeddings {
-            tensors.push(("lm_head.weight".to_owned(), vec![self.vocab_size, hidden]));
+        if self.output_bias {
+            add("self_attn.o_proj.bias", &[hidden]);
         }
+        if self.qk_norm {
+            add("self_attn.q_norm.weight", &[self.head_dim]);
+            add("self_attn.k_norm.weight", &[self.head_dim]);
+        }
+        add("post_attention_layernorm.weight", &[hidden]);
+        add("mlp.gate_proj.weight", &[inner, hidden]);
+        add("mlp.up_proj.weight", &[inner, hidden]);
+        add("mlp.down_proj.weight", &[hidden, inner]);
         tensors
     }
 

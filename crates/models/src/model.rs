@@ -274,7 +274,7 @@ impl Model {
                 .map(|(name, shape)| (name.to_owned(), shape.to_vec()))
                 .collect(),
         };
-        for (name, expected) in self.config.expected_tensors() {
+        for (name, expected) in self.config.tensors() {
             match stored.remove(&name) {
                 None => return Err(ModelError::MissingTensor { path: path(), name }),
                 Some(found) if found != expected => {
