@@ -117,7 +117,8 @@ fn a_run_that_is_killed_again_and_again_ends_with_the_same_numbers() {
     );
     assert_eq!((record.kills, record.orphans), (kills, 0), "{record:?}");
     assert!(record.max_steps_lost <= INTERVAL, "{record:?}");
-    assert!(record.kills_during_checkpoint > 0, "{record:?}");
+    // A checkpoint may be whole before the signal arrives, but not each of many times.
+    assert!(kills < 20 || record.kills_during_checkpoint > 0, "{record:?}");
     let left = names(&home.only_run());
     assert!(
         left.len() <= 3 && left.iter().all(|name| !half_written(name)),
