@@ -44,6 +44,7 @@ from transformers import AutoModelForCausalLM
 
 import tokenizer_oracle
 from engine_client import Engine, EngineFailure
+from note import note
 from reference import TARGET_MODULES, Row, Settings, add_adapter, relative_step_error, save_adapter, write_rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -72,19 +73,6 @@ CASES = [
     Case("on.sup100", "sup100", "layer"),
     Case("sql_rows", "sql_rows", "none", accumulation=2),
 ]
-
-
-class Note:
-    """Tells on stderr what is going on; stdout is the result's alone."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"[{time.monotonic() - self.start:7.1f} s] {text}", file=sys.stderr, flush=True)
-
-
-note = Note()
 
 
 def main() -> int:

@@ -35,6 +35,7 @@ import transformers
 
 import tiny_models
 from engine_client import Engine, EngineFailure, EngineRun
+from note import note
 from reference import TARGET_MODULES, Row, Settings, relative_step_error, write_rows
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -76,17 +77,13 @@ class Checks:
         self.skipped: list[str] = []
         self.failed: list[str] = []
 
-    def note(self, text: str) -> None:
-        """Tells on stderr; stdout is the result's alone."""
-        print(f"[{time.monotonic() - self.start:6.1f} s] {text}", file=sys.stderr, flush=True)
-
     def run(self, name: str, secs: float, check: Callable[[], dict[str, Any]]) -> None:
         """Runs a check that takes about `secs`, unless the time left is shorter."""
         if time.monotonic() + secs > self.end:
             self.skipped.append(name)
-            self.note(f"{name}: left out, the time does not suffice")
+            note(f"{name}: left out, the time does not suffice")
             return
-        self.note(name)
+        note(name)
         started = time.monotonic()
         try:
             result = check()
@@ -96,7 +93,7 @@ class Checks:
         self.results[name] = result
         if not result["passed"]:
             self.failed.append(name)
-            self.note(f"{name}: NOT passed: {json.dumps(result)[:1500]}")
+            note(f"{name}: NOT passed: {json.dumps(result)[:1500]}")
 
 
 def main() -> int:

@@ -43,6 +43,7 @@ import tokenizer_oracle
 import tokenizer_packages
 import tokenizer_texts
 from engine_client import Engine, EngineFailure
+from note import note
 from reference import (
     TARGET_MODULES,
     Row,
@@ -92,19 +93,6 @@ class Subject:
     prompts: list[list[int]]
     rows: list[Row]
     cases: list[Case]
-
-
-class Note:
-    """Tells on stderr what is going on; stdout is the result's alone."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"[{time.monotonic() - self.start:6.1f} s] {text}", file=sys.stderr, flush=True)
-
-
-note = Note()
 
 
 def main() -> int:

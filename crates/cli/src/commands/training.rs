@@ -186,10 +186,12 @@ fn judge_line(judge: &Judgement) -> Option<String> {
     let title = |finding: &&Finding| finding.id.title();
     let notable = judge.notable();
     let made = judge.findings.len();
+    // Another engine tells less of itself: fewer checks must not look like all of them.
+    let of = made + judge.not_checked.len();
     match judge.worst()? {
-        Severity::Green => Some(format!("  the judge made {made} checks, all green")),
+        Severity::Green => Some(format!("  the judge made {made} of {of} checks, all green")),
         _ => Some(format!(
-            "  the judge made {made} checks; not green: {}",
+            "  the judge made {made} of {of} checks; not green: {}",
             notable.iter().map(title).collect::<Vec<_>>().join(", ")
         )),
     }

@@ -15,8 +15,8 @@ use crate::{
 
 use super::{
     LabError, Observer, Settings, Stage, StageRun, Update,
+    leader::{answer_stats, collect_answers},
     prepare::OpenModel,
-    training::{answer_stats, collect_answers},
 };
 
 /// What is asked.

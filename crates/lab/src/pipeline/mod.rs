@@ -7,6 +7,7 @@ mod calibration;
 mod error;
 mod generate;
 mod judging;
+mod leader;
 mod observer;
 mod prepare;
 mod resume;

@@ -17,8 +17,9 @@ use crate::{
 use super::{
     LabError, Observer, Settings, Stage, Update,
     judging::Judging,
+    leader::{Earlier, Leader},
     prepare::OpenModel,
-    training::{Earlier, Leader, config_hash, time_box},
+    training::{config_hash, time_box},
 };
 
 /// Why a run cannot go on.
