@@ -1,15 +1,11 @@
 //! The graphics cards of AMD and NVIDIA in brief, as a run's record names them. Which of them can train, and what is
 //! missing for it, is the detection's business.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tree::{entries, line_at, number_at, text_at, value};
-
-const AMD: u16 = 0x1002;
-const NVIDIA: u16 = 0x10de;
+use crate::{CardTable, Gpu, detect};
 
 /// Who made a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,6 +15,16 @@ pub enum GpuVendor {
     Amd,
     /// PCI vendor 0x10de.
     Nvidia,
+}
+
+impl GpuVendor {
+    /// The maker's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Amd => "AMD",
+            Self::Nvidia => "NVIDIA",
+        }
+    }
 }
 
 /// A card. What cannot be read is `None`.
@@ -36,82 +42,23 @@ pub struct GpuBrief {
     pub vram_bytes: Option<u64>,
 }
 
-/// The AMD and NVIDIA cards that the kernel shows, by PCI address. In a container these are all the host's, whether it
-/// may use them or not.
+/// The AMD and NVIDIA cards of [`crate::detect`] in brief. In a container these are all the host's, whether it may use
+/// them or not.
 pub fn gpus(root: &Path) -> Vec<GpuBrief> {
-    let mut gpus: Vec<GpuBrief> = entries(&root.join("sys/class/drm"))
-        .iter()
-        .filter(|card| is_card(card))
-        .filter_map(|card| from_sysfs(root, &card.join("device")))
-        .collect();
-    // NVIDIA's driver makes no DRM card when its display part is off, as on servers.
-    for folder in entries(&root.join("proc/driver/nvidia/gpus")) {
-        let address = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        if !gpus.iter().any(|gpu| gpu.pci_address == address) {
-            let name = nvidia_name(root, address.as_deref());
-            let vendor = GpuVendor::Nvidia;
-            gpus.push(GpuBrief {
-                vendor,
-                device_id: None,
-                pci_address: address,
-                name,
-                vram_bytes: None,
-            });
-        }
+    let cards = detect(root, &CardTable::built_in()).gpus;
+    cards.into_iter().filter_map(GpuBrief::new).collect()
+}
+
+impl GpuBrief {
+    fn new(gpu: Gpu) -> Option<Self> {
+        Some(Self {
+            vendor: gpu.vendor?,
+            device_id: gpu.device_id,
+            pci_address: gpu.pci,
+            name: gpu.name,
+            vram_bytes: gpu.vram_bytes,
+        })
     }
-    gpus.sort_by(|a, b| a.pci_address.cmp(&b.pci_address));
-    gpus
-}
-
-/// `card0`, but not its outputs such as `card0-DP-1`.
-fn is_card(path: &Path) -> bool {
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .and_then(|name| name.strip_prefix("card"));
-    name.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn from_sysfs(root: &Path, device: &Path) -> Option<GpuBrief> {
-    let uevent = text_at(&device.join("uevent")).unwrap_or_default();
-    let uevent: BTreeMap<&str, &str> = uevent.lines().filter_map(|line| line.split_once('=')).collect();
-    let ids = uevent.get("PCI_ID").and_then(|ids| ids.split_once(':'));
-    let id_in = |file: &str| hex(&line_at(&device.join(file))?);
-    let vendor = match id_in("vendor").or_else(|| hex(ids?.0))? {
-        AMD => GpuVendor::Amd,
-        NVIDIA => GpuVendor::Nvidia,
-        _ => return None,
-    };
-    let pci_address = uevent.get("PCI_SLOT_NAME").map(|address| (*address).to_owned());
-    let name = match vendor {
-        GpuVendor::Amd => line_at(&device.join("product_name")),
-        GpuVendor::Nvidia => nvidia_name(root, pci_address.as_deref()),
-    };
-    Some(GpuBrief {
-        vendor,
-        device_id: id_in("device")
-            .or_else(|| hex(ids?.1))
-            .map(|id| format!("0x{id:04x}")),
-        pci_address,
-        name,
-        vram_bytes: number_at(&device.join("mem_info_vram_total")),
-    })
-}
-
-fn nvidia_name(root: &Path, address: Option<&str>) -> Option<String> {
-    let information = text_at(
-        &root
-            .join("proc/driver/nvidia/gpus")
-            .join(address?)
-            .join("information"),
-    )?;
-    value(&information, ':', "Model")
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-}
-
-fn hex(text: &str) -> Option<u16> {
-    u16::from_str_radix(text.trim_start_matches("0x"), 16).ok()
 }
 
 #[cfg(test)]
@@ -132,8 +79,8 @@ mod tests {
             vendor: GpuVendor::Amd,
             device_id: Some("0x73bf".to_owned()),
             pci_address: Some("0000:0c:00.0".to_owned()),
-            // The driver's file is there and empty.
-            name: None,
+            // The driver's file is there and empty, and without the revision the card table knows only the chip.
+            name: Some("Navi 21".to_owned()),
             vram_bytes: Some(17_163_091_968),
         };
         assert_eq!(gpus(&fixture("rx6900xt")), [expected]);
@@ -161,7 +108,7 @@ mod tests {
             vendor: GpuVendor::Nvidia,
             device_id: Some("0x2704".to_owned()),
             pci_address: Some("0000:09:00.0".to_owned()),
-            name: None,
+            name: Some("NVIDIA GeForce RTX 4080".to_owned()),
             vram_bytes: None,
         };
         assert_eq!(gpus(&fixture("rtx4080")), [expected]);

@@ -78,7 +78,7 @@ pub(crate) fn smaller<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
 
 /// The process's group and all above it: each of them limits. In a container the path may be the host's, of which
 /// only the mount's own folder can be seen.
-fn groups_up_to_root(mount: &Path, path: &str) -> Vec<std::path::PathBuf> {
+pub(crate) fn groups_up_to_root(mount: &Path, path: &str) -> Vec<std::path::PathBuf> {
     let relative = Path::new(path.trim_start_matches('/'));
     if relative
         .components()

@@ -137,7 +137,7 @@ impl CpuSnapshot {
         load
     }
 
-    fn with_descendants(&self, pids: &[u32]) -> HashSet<u32> {
+    pub(crate) fn with_descendants(&self, pids: &[u32]) -> HashSet<u32> {
         let mut family: HashSet<u32> = pids.iter().copied().collect();
         loop {
             let children = self

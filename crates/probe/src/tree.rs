@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::detect::clean;
+
 /// Most that is read of a file: `/proc/cpuinfo` of the largest machines has some hundred kilobytes.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
@@ -12,7 +14,7 @@ pub(crate) fn text(root: &Path, path: &str) -> Option<String> {
     text_at(&root.join(path))
 }
 
-/// As [`text`], for a whole path.
+/// As [`text`], for a whole path. Control characters do not come through: names end up on terminals.
 pub(crate) fn text_at(path: &Path) -> Option<String> {
     let mut bytes = Vec::new();
     File::open(path)
@@ -20,7 +22,7 @@ pub(crate) fn text_at(path: &Path) -> Option<String> {
         .take(MAX_BYTES)
         .read_to_end(&mut bytes)
         .ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(clean(&String::from_utf8_lossy(&bytes)))
 }
 
 /// A file's only line, without white space around it; `None` when there is nothing in it.
