@@ -4,7 +4,7 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use tunesmith_setup::{Progress, Report, human_bytes, human_duration};
+use tunesmith_setup::{Progress, Report, human_bytes, human_bytes_if_known, human_duration};
 
 /// Without a terminal a download shows this often.
 const QUIET_INTERVAL: Duration = Duration::from_secs(10);
@@ -80,13 +80,15 @@ impl Stages {
                     "{}: fetching {}: {} over the network, {} on disk in {} ({})",
                     self.label(),
                     plan.what,
-                    human_bytes(plan.download_bytes),
-                    human_bytes(plan.disk_bytes),
+                    human_bytes_if_known(plan.download_bytes),
+                    human_bytes_if_known(plan.disk_bytes),
                     plan.into.display(),
                     plan.licence
                 );
             }
             Report::Progress(progress) => self.progress(progress),
+            // The builds' own stages are one command each, which the plan describes.
+            Report::Command(_) | Report::Verifying(_) => {}
         }
     }
 
@@ -136,7 +138,7 @@ fn describe(progress: &Progress) -> String {
     format!(
         "{} of {}, {}, {eta}",
         human_bytes(progress.done_bytes),
-        human_bytes(progress.total_bytes),
+        human_bytes_if_known(progress.total_bytes),
         human_duration(progress.elapsed)
     )
 }

@@ -7,6 +7,7 @@
 //! - [`ModelShape`], [`LoraShape`]: what is counted from a model's configuration.
 //! - [`step_flops`]: floating-point operations of training steps.
 //! - [`MfuReport`]: those operations against both peaks.
+//! - [`MemoryNeed`]: the memory that a training needs, before it starts.
 //! - [`summarise`]: a run's steps to a [`TrainingSummary`].
 //! - [`stats`]: spread, tests and intervals.
 //! - [`judge`]: whether a training can be believed.
@@ -14,6 +15,7 @@
 mod error;
 mod flops;
 pub mod judge;
+mod memory;
 mod mfu;
 mod shape;
 pub mod stats;
@@ -22,6 +24,7 @@ mod units;
 
 pub use error::MeasureError;
 pub use flops::{FlopCount, Recomputed, StepWork, step_flops};
+pub use memory::{MemoryNeed, MemoryWork};
 pub use mfu::{MfuPair, MfuReport, Peaks, PracticalPeak, practical_peak};
 pub use shape::{LoraShape, ModelShape, Projection};
 pub use summary::{

@@ -41,14 +41,45 @@ const DAMAGED: &[&str] = &[
     "unexpected end of file",
     "incomplete",
     "corrupt",
+    "invalid package format",
+    "invalid metadata format",
+    "failed to read from zip file",
+    "error decoding response body",
 ];
 
-const NO_PYTHON: &[&str] = &["no interpreter found", "no virtual environment found"];
+const NO_PYTHON: &[&str] = &["no interpreter found", "no virtual environment"];
+
+/// uv's explanations of a resolution without a result begin like this.
+const UNSOLVED: &str = "no solution found";
+
+const UNKNOWN_PACKAGE: &[&str] = &[
+    "was not found in the package registry",
+    "was not found in the provided package locations",
+    "there is no version of",
+    "there are no versions of",
+    "is available and you require",
+    "are available and you require",
+];
+
+const CLASH: &[&str] = &[
+    "are incompatible",
+    "is incompatible with",
+    "conflicting dependencies",
+];
+
+const REFUSED: &[&str] = &[
+    "401 unauthorized",
+    "403 forbidden",
+    "407 proxy authentication",
+    "429 too many requests",
+    "http status server error",
+    "http status client error",
+];
 
 /// The error for an installer that ended with `status` after writing `lines` to its standard error.
 ///
-/// The order matters: a full disk shows as a failed extraction, and pip without a network ends with "no
-/// matching distribution".
+/// The order matters: a full disk shows as a failed extraction, pip without a network ends with "no matching
+/// distribution", and a damaged wheel leaves a resolution without a result.
 pub(crate) fn error_from_output(stage: Stage, program: &str, status: &str, lines: &[String]) -> SetupError {
     let text = lines.join("\n").to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
@@ -60,9 +91,21 @@ pub(crate) fn error_from_output(stage: Stage, program: &str, status: &str, lines
             oldest: crate::python::OLDEST_MINOR,
             found: None,
         }
+    } else if says(REFUSED) {
+        let detail = last_line_with(lines, REFUSED);
+        SetupError::IndexRefused { stage, detail }
     } else if says(NO_NETWORK) {
         let detail = last_line_with(lines, NO_NETWORK);
         SetupError::NoNetwork { stage, detail }
+    } else if text.contains(UNSOLVED) && says(DAMAGED) {
+        let detail = explanation(lines);
+        SetupError::Damaged { stage, detail }
+    } else if text.contains(UNSOLVED) && says(UNKNOWN_PACKAGE) {
+        let detail = explanation(lines);
+        SetupError::PackageUnknown { stage, detail }
+    } else if text.contains(UNSOLVED) && says(CLASH) {
+        let detail = explanation(lines);
+        SetupError::PackagesClash { stage, detail }
     } else if says(NO_BUILD) {
         let detail = last_line_with(lines, NO_BUILD);
         SetupError::NoBuild { stage, detail }
@@ -78,6 +121,26 @@ pub(crate) fn error_from_output(stage: Stage, program: &str, status: &str, lines
             detail: lines[from..].join("\n"),
         }
     }
+}
+
+/// uv's whole explanation of why there is no result, in one line: each of its lines depends on the one before.
+fn explanation(lines: &[String]) -> String {
+    let from = lines
+        .iter()
+        .position(|line| line.contains("Because "))
+        .unwrap_or_default();
+    let words: Vec<_> = lines[from..]
+        .iter()
+        .take_while(|line| !line.trim().is_empty())
+        .flat_map(|line| line.split_whitespace())
+        .collect();
+    let text = words.join(" ");
+    let text = text.split_once("Because ").map_or(&*text, |(_, rest)| rest);
+    text.split(", we can conclude that your requirements")
+        .next()
+        .unwrap_or(text)
+        .trim_end_matches('.')
+        .to_owned()
 }
 
 /// The most specific line: installers go from the general to the cause.
@@ -132,12 +195,62 @@ mod tests {
                  a matching Python ABI tag",
                 "no_build",
             ),
+            (
+                "error: No solution found when resolving dependencies\n  cause: Because xformers was not found in the \
+                 package registry and you require xformers, we can conclude that your requirements are unsatisfiable.",
+                "package_unknown",
+            ),
+            (
+                "error: No solution found when resolving dependencies\n  cause: Because only xformers==0.0.35 is \
+                 available and you require xformers>=9, we can conclude that your requirements are unsatisfiable.",
+                "package_unknown",
+            ),
+            (
+                "error: No solution found when resolving dependencies\n  cause: Because x==1.0 has an invalid package \
+                 format and only x==1.0 is available, we can conclude that all versions of x cannot be used.\n\n\
+                 hint: The structure of `x` (v1.0) was invalid:\n  Failed to read from zip file",
+                "download_damaged",
+            ),
+            (
+                "error: No solution found when resolving dependencies\n  cause: Because all versions of b depend on \
+                 c<2 and all versions of a depend on c>=2, we can conclude that all versions of a and all versions \
+                 of b are incompatible.",
+                "packages_clash",
+            ),
+            (
+                "error: Failed to fetch: `https://index/simple/torch/`\n  cause: HTTP status client error (403 \
+                 Forbidden) for url (https://index/simple/torch/)",
+                "index_refused",
+            ),
+            (
+                "error: Failed to download `x==1.0`\n  cause: Hash mismatch for `x==1.0`\n\n         Expected:",
+                "download_damaged",
+            ),
             ("error: No interpreter found for Python 3.99", "python_missing"),
             ("error: something new", "tool_failed"),
         ];
         for (text, code) in cases {
             assert_eq!(code_of(text), code, "{text}");
         }
+    }
+
+    #[test]
+    fn a_resolution_without_a_result_is_explained_whole() {
+        let lines: Vec<String> = [
+            "error: No solution found when resolving dependencies",
+            "  cause: Because all versions of b depend on c<2 and all versions of a depend on c>=2, we can conclude \
+             that all versions of a and all versions of b are incompatible.",
+            "         And because you require a and b, we can conclude that your requirements are unsatisfiable.",
+            "",
+            "hint: something else",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        assert_eq!(
+            explanation(&lines),
+            "all versions of b depend on c<2 and all versions of a depend on c>=2, we can conclude that all versions \
+             of a and all versions of b are incompatible. And because you require a and b"
+        );
     }
 
     #[test]

@@ -9,7 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::{Deserialize, Serialize};
+
 use crate::env_vars;
+use crate::environments::{self, Engine};
 use crate::error::SetupError;
 use crate::folders::Folders;
 
@@ -20,7 +23,8 @@ pub const TORCH_MINOR: &str = "2.11";
 const WAIT_POLICY: &str = "OMP_WAIT_POLICY";
 
 /// What a torch was built for. It says nothing about whether the card is there or the kernels work.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", content = "version", rename_all = "lowercase")]
 pub enum TorchBuild {
     /// No GPU.
     Cpu,
@@ -48,6 +52,11 @@ impl EngineEnv {
     pub fn loader(&self) -> (&'static str, OsString) {
         let name = loader_variable();
         (name, self.loader_value(env_vars::read(name)))
+    }
+
+    /// The value of the loader's variable with our folders alone.
+    pub fn own_loader_value(&self) -> OsString {
+        self.loader_value(None)
     }
 
     fn loader_value(&self, present: Option<OsString>) -> OsString {
@@ -137,11 +146,17 @@ pub fn engine_env(torch_site: &Path) -> Result<EngineEnv, SetupError> {
     })
 }
 
-/// The torch that engines use: [`env_vars::TORCH`], else the private runtime if it is complete.
+/// The torch that engines use: [`env_vars::TORCH`], else the environment that set-up recorded for the native
+/// engine, else the private runtime if it is complete.
 pub fn find_torch(folders: &Folders) -> Option<PathBuf> {
-    env_vars::read(env_vars::TORCH)
-        .map(PathBuf::from)
-        .or_else(|| crate::runtime::installed(folders))
+    env_vars::read(env_vars::TORCH).map(PathBuf::from).or_else(|| {
+        // A record that cannot be understood must not keep the private runtime from working; `environments::active`
+        // says what is wrong with it.
+        let recorded = environments::active(folders, Engine::Native).ok().flatten();
+        recorded
+            .map(|environment| environment.site)
+            .or_else(|| crate::runtime::installed(folders))
+    })
 }
 
 /// The engine's program: [`env_vars::ENGINE`], else the one beside this program.
@@ -174,6 +189,16 @@ pub(crate) struct TorchVersion {
 }
 
 impl TorchVersion {
+    /// With the local part: `2.11.0+cu130`.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it was built for.
+    pub(crate) fn build(&self) -> &TorchBuild {
+        &self.build
+    }
+
     /// Without the local part: `2.11.0` of `2.11.0+cu130`.
     pub(crate) fn release(&self) -> &str {
         self.text.split('+').next().unwrap_or_default()

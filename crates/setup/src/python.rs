@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::environments::PythonRange;
 use crate::error::SetupError;
 
 /// The oldest minor version of Python 3 that torch 2.11 has wheels for.
@@ -51,6 +52,41 @@ pub fn find_python(explicit: Option<&Path>) -> Result<Python, SetupError> {
         oldest: OLDEST_MINOR,
         found: too_old,
     })
+}
+
+/// The Python of a virtual environment.
+pub fn python_in(environment: &Path) -> PathBuf {
+    environment.join(if cfg!(windows) {
+        "Scripts/python.exe"
+    } else {
+        "bin/python"
+    })
+}
+
+/// The Python for an environment: `explicit`, else the first of these on PATH that lies in `range`: the preferred
+/// version, the user's usual one, any other from the newest on.
+///
+/// # Errors
+/// [`SetupError::PythonUnsuitable`], with the versions that there are.
+pub fn find_python_in(explicit: Option<&Path>, range: PythonRange) -> Result<Python, SetupError> {
+    let numbered = |minor: u32| PathBuf::from(format!("python3.{minor}"));
+    let programs: Vec<PathBuf> = match explicit {
+        Some(path) => vec![path.to_path_buf()],
+        None => [numbered(range.preferred.minor), "python3".into(), "python".into()]
+            .into_iter()
+            .chain((range.minimum.minor..=range.maximum.minor).rev().map(numbered))
+            .collect(),
+    };
+    let mut found = Vec::new();
+    for program in programs {
+        match version(&program) {
+            Some((3, minor)) if range.contains(minor) => return Ok(Python { program, minor }),
+            Some((major, minor)) => found.push(format!("{major}.{minor}")),
+            None => {}
+        }
+    }
+    found.dedup();
+    Err(SetupError::PythonUnsuitable { range, found })
 }
 
 /// Whether this Python can install packages by itself.

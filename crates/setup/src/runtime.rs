@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::engine_env::read_version;
 use crate::error::SetupError;
 use crate::folders::Folders;
-use crate::install::{Installation, Ready, STAMP, Setup, write_stamp};
+use crate::install::{Installation, Ready, STAMP, Setup, Task, Work, write_stamp};
 use crate::progress::{Report, Stage};
 use crate::python::find_python;
 use crate::uv::install_command;
@@ -85,24 +85,34 @@ impl Setup {
                 stage: Stage::Runtime,
                 what: packages.join(", "),
                 licence: "BSD-3-Clause; NVIDIA's CUDA licence for the two small libraries",
-                download_bytes: DOWNLOAD_BYTES,
-                disk_bytes: DISK_BYTES,
-                needed_bytes: NEEDED_BYTES,
+                download_bytes: Some(DOWNLOAD_BYTES),
+                disk_bytes: Some(DISK_BYTES),
+                needed_bytes: Some(NEEDED_BYTES),
                 target: folder.to_path_buf(),
                 replaceable: folder.starts_with(self.folders.downloads()),
-                stamp,
             },
-            &|| is_complete(folder),
-            &mut |partial| vec![install_command(uv, &self.folders, &python, partial, &packages)],
-            &|partial| {
-                if is_complete(partial) {
-                    Ok(())
-                } else {
-                    Err(SetupError::Damaged {
-                        stage: Stage::Runtime,
-                        detail: format!("torch {TORCH_VERSION} or one of its libraries is missing"),
-                    })
-                }
+            &Work {
+                complete: &|| is_complete(folder),
+                tasks: &|partial| {
+                    vec![Task::plain(install_command(
+                        uv,
+                        &self.folders,
+                        &python,
+                        partial,
+                        &packages,
+                    ))]
+                },
+                verify: &|partial| {
+                    if is_complete(partial) {
+                        Ok(())
+                    } else {
+                        Err(SetupError::Damaged {
+                            stage: Stage::Runtime,
+                            detail: format!("torch {TORCH_VERSION} or one of its libraries is missing"),
+                        })
+                    }
+                },
+                stamp: &|_, _| stamp.clone(),
             },
             report,
         )

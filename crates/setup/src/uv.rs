@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::environments::{InstallStep, PythonVersion};
 use crate::error::SetupError;
 use crate::folders::Folders;
-use crate::install::{Installation, Ready, Setup};
+use crate::install::{Installation, Ready, Setup, Task, Work};
 use crate::progress::{Report, Stage};
 use crate::python::{NEWEST_MINOR, Python, find_python, has_pip};
 
@@ -36,31 +37,33 @@ impl Setup {
                 stage: Stage::Uv,
                 what: format!("uv {UV_VERSION}"),
                 licence: "MIT or Apache-2.0",
-                download_bytes: DOWNLOAD_BYTES,
-                disk_bytes: DISK_BYTES,
-                needed_bytes: 2 * DISK_BYTES,
+                download_bytes: Some(DOWNLOAD_BYTES),
+                disk_bytes: Some(DISK_BYTES),
+                needed_bytes: Some(2 * DISK_BYTES),
                 target: target.clone(),
                 replaceable: true,
-                stamp: serde_json::json!({ "uv": UV_VERSION }),
             },
-            &|| works(&program_in(&target)),
-            &mut |partial| {
-                let mut pip = Command::new(&python.program);
-                pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
-                    .args(["--no-input", "--quiet", "--no-cache-dir", "--target"])
-                    .arg(partial)
-                    .arg(format!("uv=={UV_VERSION}"));
-                vec![pip]
-            },
-            &|partial| {
-                if works(&program_in(partial)) {
-                    Ok(())
-                } else {
-                    Err(SetupError::Damaged {
-                        stage: Stage::Uv,
-                        detail: "the installed program does not start".to_owned(),
-                    })
-                }
+            &Work {
+                complete: &|| works(&program_in(&target)),
+                tasks: &|partial| {
+                    let mut pip = Command::new(&python.program);
+                    pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
+                        .args(["--no-input", "--quiet", "--no-cache-dir", "--target"])
+                        .arg(partial)
+                        .arg(format!("uv=={UV_VERSION}"));
+                    vec![Task::plain(pip)]
+                },
+                verify: &|partial| {
+                    if works(&program_in(partial)) {
+                        Ok(())
+                    } else {
+                        Err(SetupError::Damaged {
+                            stage: Stage::Uv,
+                            detail: "the installed program does not start".to_owned(),
+                        })
+                    }
+                },
+                stamp: &|_, _| serde_json::json!({ "uv": UV_VERSION }),
             },
             report,
         )?;
@@ -102,6 +105,98 @@ pub(crate) fn command(uv: &Path, folders: &Folders) -> Command {
         .env("UV_PYTHON_DOWNLOADS", "never")
         .env("UV_CACHE_DIR", folders.uv_cache())
         .env("NO_COLOR", "1");
+    command
+}
+
+/// The user's settings that change which package is chosen. Those that say how a server is reached stay: proxies,
+/// certificates, a mirror of the general index.
+const CHOOSING: &[&str] = &[
+    "UV_BUILD_CONSTRAINT",
+    "UV_CONSTRAINT",
+    "UV_EXCLUDE",
+    "UV_EXCLUDE_NEWER",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_INDEX",
+    "UV_INDEX_STRATEGY",
+    "UV_NO_BINARY",
+    "UV_NO_INDEX",
+    "UV_NO_SOURCES",
+    "UV_ONLY_BINARY",
+    "UV_OVERRIDE",
+    "UV_PRERELEASE",
+    "UV_PYTHON_PLATFORM",
+    "UV_RESOLUTION",
+    "UV_TORCH_BACKEND",
+];
+
+/// `uv pip install` of one step of a plan into an environment: from the step's own indexes, and with nothing of the
+/// user's settings that would choose otherwise. `overrides` is the file with the step's overrides.
+pub(crate) fn step_command(
+    uv: &Path,
+    folders: &Folders,
+    into: &Destination<'_>,
+    step: &InstallStep,
+    overrides: Option<&Path>,
+) -> Command {
+    let mut command = command(uv, folders);
+    for name in CHOOSING {
+        command.env_remove(name);
+    }
+    command.args(["pip", "install", "--python"]);
+    match into {
+        Destination::Venv(python) => {
+            command.arg(python);
+        }
+        Destination::Target {
+            python,
+            version,
+            folder,
+        } => {
+            command.arg(&python.program);
+            if let Some(version) = version {
+                command.args(["--python-version", &version.to_string()]);
+            }
+            command.arg("--target").arg(folder);
+        }
+    }
+    if let Some(index) = &step.index_url {
+        command.args(["--default-index", index]);
+    }
+    for index in &step.extra_indexes {
+        command.args(["--index", index]);
+    }
+    // uv's own default, said aloud: over several indexes a higher version elsewhere must not win.
+    command.args(["--index-strategy", "first-index"]);
+    if step.no_deps {
+        command.arg("--no-deps");
+    }
+    if let Some(overrides) = overrides {
+        command.arg("--override").arg(overrides);
+    }
+    command.args(&step.requirements);
+    command
+}
+
+/// Where a step installs.
+pub(crate) enum Destination<'a> {
+    /// Into the virtual environment of this Python.
+    Venv(PathBuf),
+    /// Into a plain folder, wheels for `version` where that is another one than `python`'s.
+    Target {
+        python: &'a Python,
+        version: Option<PythonVersion>,
+        folder: &'a Path,
+    },
+}
+
+/// `uv venv` for a folder that gets another name later, and that may hold notes of ours already.
+pub(crate) fn venv_command(uv: &Path, folders: &Folders, python: &Python, folder: &Path) -> Command {
+    let mut command = command(uv, folders);
+    command
+        .args(["venv", "--relocatable", "--allow-existing", "--python"])
+        .arg(&python.program)
+        .arg(folder);
     command
 }
 

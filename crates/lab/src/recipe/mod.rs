@@ -21,9 +21,27 @@ pub use error::RecipeError;
 use error::{invalid, invalid_override};
 
 /// The recipes that come with the program: name and text.
-pub const BUNDLED: [(&str, &str); 2] = [
+pub const BUNDLED: [(&str, &str); 11] = [
     ("quickstart", include_str!("../../../../recipes/quickstart.toml")),
     ("smoke", include_str!("../../../../recipes/smoke.toml")),
+    ("sft-4gib", include_str!("../../../../recipes/sft-4gib.toml")),
+    ("sft-8gib", include_str!("../../../../recipes/sft-8gib.toml")),
+    ("sft-12gib", include_str!("../../../../recipes/sft-12gib.toml")),
+    ("sft-16gib", include_str!("../../../../recipes/sft-16gib.toml")),
+    ("sft-24gib", include_str!("../../../../recipes/sft-24gib.toml")),
+    (
+        "sft-unified-32gib",
+        include_str!("../../../../recipes/sft-unified-32gib.toml"),
+    ),
+    (
+        "sft-unified-64gib",
+        include_str!("../../../../recipes/sft-unified-64gib.toml"),
+    ),
+    (
+        "sft-unified-96gib",
+        include_str!("../../../../recipes/sft-unified-96gib.toml"),
+    ),
+    ("sft-fp16", include_str!("../../../../recipes/sft-fp16.toml")),
 ];
 
 /// The model that comes with the set-up.
