@@ -71,7 +71,7 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
         let words = ["quickstart", "--full", "--seed", &seed_text, "--json"];
         let shown = format!("tunesmith {}", words.join(" "));
         stages.begin(&format!("seed {seed}"), &shown);
-        let mut command = workspace.tunesmith(&prepared);
+        let mut command = workspace.tunesmith();
         command.args(words);
         let ended = prepared.run(&command, Output::Returned)?;
         if !ended.status.success() {

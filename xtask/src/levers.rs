@@ -46,7 +46,7 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
     if home.exists() {
         std::fs::remove_dir_all(&home)?;
     }
-    let mut rows = workspace.tunesmith(&prepared);
+    let mut rows = workspace.tunesmith();
     rows.env("TUNESMITH_HOME", &home)
         .args(["train", "quickstart", "--json"])
         .args(["--set", "train.steps=1"])

@@ -93,6 +93,9 @@ struct Quickstart {
     /// The seed of the training
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// What trains: cpu, or cuda:0 (ROCm cards are called cuda too); without it the plan for this machine decides
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<String>,
     /// Print the result as JSON on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -218,13 +221,19 @@ fn run_quickstart(quickstart: &Quickstart) -> Result<u8> {
     let workspace = Workspace::find()?;
     workspace.build(&prepared, &mut stages)?;
 
-    let mut command = workspace.tunesmith(&prepared);
+    let mut command = workspace.tunesmith();
     command.arg("quickstart");
     if quickstart.full {
         command.arg("--full");
     }
     if let Some(seed) = quickstart.seed {
         command.args(["--seed", &seed.to_string()]);
+    }
+    if let Some(device) = &quickstart.device {
+        command.args(["--device", device]);
+    }
+    if quickstart.consent.yes {
+        command.arg("--yes");
     }
     if quickstart.json {
         command.arg("--json");

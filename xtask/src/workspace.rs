@@ -79,12 +79,10 @@ impl Workspace {
         command
     }
 
-    /// The command line program, which finds its engine and torch by these variables.
-    pub(crate) fn tunesmith(&self, prepared: &Prepared) -> Command {
+    /// The command line program with its engine. Which torch it uses, a card's or the processor's, it finds itself.
+    pub(crate) fn tunesmith(&self) -> Command {
         let mut command = Command::new(self.cli());
-        command
-            .env(env_vars::ENGINE, self.engine())
-            .env(env_vars::TORCH, &prepared.engine_env.site);
+        command.env(env_vars::ENGINE, self.engine());
         command
     }
 

@@ -1,5 +1,6 @@
 //! The command line, in the words of its help.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -65,6 +66,195 @@ pub(crate) enum Command {
     /// Fetch models from a hub, and see which are here
     #[command(subcommand)]
     Models(Models),
+    /// What this machine is: cards, memory, driver, access
+    #[command(
+        after_help = "Changes nothing, and needs neither Python nor ROCm nor root.\n\nExamples:\n  tunesmith detect\n  tunesmith detect --root capture/ --json"
+    )]
+    Detect(Detect),
+    /// What keeps this machine from training, or slows it down, and the command that cures it
+    #[command(
+        after_help = "Changes nothing. Exit status: 0 where the recommended recipe can run, 1 where something blocks it.\n\nExamples:\n  tunesmith doctor\n  tunesmith doctor --env ~/venv --verbose\n  tunesmith doctor --root capture/ --json"
+    )]
+    Doctor(Doctor),
+    /// Which PyTorch, which packages, which flags, and why
+    #[command(
+        after_help = "Changes nothing; `tunesmith setup --apply` carries it out.\n\nExamples:\n  tunesmith plan\n  tunesmith plan --engine hf --as bash > setup.sh\n  tunesmith plan --root capture/ --json"
+    )]
+    Plan(Plan),
+    /// Carry out the plan: install what an engine needs into an environment of the app's own
+    #[command(
+        after_help = "Without --apply it shows what it would do. Each command is shown before it runs, and what was there before stays until the new environment has passed its checks.\n\nExamples:\n  tunesmith setup\n  tunesmith setup --apply\n  tunesmith setup --engine hf --apply --yes"
+    )]
+    Setup(SetUp),
+    /// Which known fault an error text or a log shows, why, and what to do on this machine
+    #[command(
+        after_help = "Examples:\n  tunesmith explain training.log\n  dmesg | tunesmith explain\n  tunesmith explain --text 'HIP error: invalid device function'"
+    )]
+    Explain(Explain),
+    /// Look at the app's environments and choose between them
+    #[command(subcommand)]
+    Env(Environments),
+    /// Write down what detection reads of this machine, without names, serials and tokens, to send to others
+    #[command(
+        after_help = "The folder is a machine for --root of detect, doctor, plan and explain.\n\nExamples:\n  tunesmith capture my-machine"
+    )]
+    Capture(Capture),
+    /// Run a command that ends when standard input closes (used by this program itself)
+    #[command(hide = true)]
+    Guard {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
+}
+
+/// Which machine, and by which knowledge.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Machine {
+    /// Read a captured machine instead of this one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Take knowledge files from here; those that are not there are the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(crate) knowledge: Option<PathBuf>,
+}
+
+impl Machine {
+    /// This machine, by the built-in knowledge.
+    pub(crate) fn live() -> Self {
+        Self {
+            root: None,
+            knowledge: None,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Detect {
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+    /// Check this Python environment too; may be repeated
+    #[arg(long = "env", value_name = "DIR")]
+    pub(crate) environments: Vec<PathBuf>,
+    /// Say more of what is in order
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+    #[command(flatten)]
+    pub(crate) choice: PlanChoice,
+    /// The form to print it in
+    #[arg(long = "as", value_enum, default_value_t = PlanForm::Text, value_name = "FORM")]
+    pub(crate) form: PlanForm,
+}
+
+/// What a plan is for.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PlanChoice {
+    /// Who trains: this project's engine, transformers + PEFT, or Unsloth
+    #[arg(long, value_enum, default_value_t = PlanEngine::Native)]
+    pub(crate) engine: PlanEngine,
+    /// Plan for this card, by its number in `tunesmith detect`
+    #[arg(long, value_name = "N")]
+    pub(crate) card: Option<usize>,
+}
+
+/// Engines that can be set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanEngine {
+    /// tunesmith-engine: no Python packages but torch's libraries
+    Native,
+    /// transformers + PEFT
+    Hf,
+    /// Unsloth
+    Unsloth,
+}
+
+/// Forms of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanForm {
+    /// For people
+    Text,
+    /// A script for bash
+    Bash,
+    /// A script for PowerShell
+    Powershell,
+    /// Arguments for uv, one command a line
+    Uv,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SetUp {
+    #[command(flatten)]
+    pub(crate) choice: PlanChoice,
+    /// Take knowledge files from here; those that are not there are the built-in ones
+    #[arg(long, value_name = "DIR")]
+    pub(crate) knowledge: Option<PathBuf>,
+    /// Do it, and not only show it
+    #[arg(long)]
+    pub(crate) apply: bool,
+    /// Do it without asking
+    #[arg(long, short, requires = "apply")]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// A log file; standard input where neither it nor --text is given
+    #[arg(value_name = "FILE", conflicts_with = "text")]
+    pub(crate) file: Option<PathBuf>,
+    /// The text itself
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Environments {
+    /// The environments that are here, and which each engine uses
+    List,
+    /// What differs between two environments, by name or by folder
+    Diff {
+        /// An environment's name or folder
+        a: String,
+        /// The other one
+        b: String,
+    },
+    /// Let its engine use this environment
+    Use {
+        /// The environment's name
+        name: String,
+    },
+    /// Remove an environment that no engine uses
+    Remove {
+        /// The environment's name
+        name: String,
+        /// Remove it without asking
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Capture {
+    /// The folder to write; it must not be there yet
+    #[arg(value_name = "FOLDER")]
+    pub(crate) destination: PathBuf,
+    /// Replace the folder where it is a capture already
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +265,9 @@ pub(crate) struct Quickstart {
     /// Ask all 300 test questions instead of 100
     #[arg(long)]
     pub(crate) full: bool,
+    /// Install the card's runtime, or train on the processor where the card cannot be used, without asking
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// Change a key of the recipe; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
@@ -100,7 +293,7 @@ pub(crate) struct Train {
     /// Fetch the model without asking, where it comes from a hub and is not here
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Who trains: this project's engine, or transformers + PEFT in the Python that TUNESMITH_HF_PYTHON names
+    /// Who trains: this project's engine, or transformers + PEFT in the environment that `setup --engine hf` made
     #[arg(long, value_enum, default_value_t = TrainingEngine::Native)]
     pub(crate) engine: TrainingEngine,
 }

@@ -1,6 +1,7 @@
 //! The one place that prints errors: the sentence, the engine's last lines where it died, then what to do.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tunesmith_data::DataError;
@@ -8,8 +9,11 @@ use tunesmith_lab::{
     files::FileError, pipeline::LabError, recipe::RecipeError, run::RunError, supervisor::Failure,
 };
 use tunesmith_models::hub::HubError;
+use tunesmith_probe::CaptureError;
 use tunesmith_report::ReportError;
 use tunesmith_setup::SetupError;
+use tunesmith_setup::knowledge::KnowledgeError;
+use tunesmith_setup::plan::PlanError;
 
 /// What can end a command.
 #[derive(Debug, thiserror::Error)]
@@ -20,8 +24,20 @@ pub(crate) enum CliError {
     Report(#[from] ReportError),
     #[error("signals could not be handled: {0}")]
     Signals(ctrlc::Error),
-    #[error("nothing was fetched: {0}")]
+    #[error("nothing was changed: {0}")]
     NoConsent(String),
+    #[error("the card cannot be used yet: {0}")]
+    CardUnusable(String, Vec<String>),
+    #[error("{} cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error("the command could not be started: {0}")]
+    Guard(io::Error),
+    #[error(transparent)]
+    Knowledge(#[from] KnowledgeError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
 }
 
 impl CliError {
@@ -35,6 +51,12 @@ impl CliError {
             Self::Report(error) => error.code().to_owned(),
             Self::Signals(_) => "signals".to_owned(),
             Self::NoConsent(_) => "consent_needed".to_owned(),
+            Self::CardUnusable(..) => "card_unusable".to_owned(),
+            Self::Unreadable { .. } => "unreadable".to_owned(),
+            Self::Guard(_) => "command_not_started".to_owned(),
+            Self::Knowledge(error) => error.code().to_owned(),
+            Self::Plan(error) => error.code().to_owned(),
+            Self::Capture(_) => "capture".to_owned(),
         }
     }
 
@@ -42,8 +64,14 @@ impl CliError {
         match self {
             Self::Lab(error) => error.hints(),
             Self::Report(error) => error.hints(),
-            Self::Signals(_) => Vec::new(),
-            Self::NoConsent(_) => vec!["--yes fetches it without asking".to_owned()],
+            Self::Signals(_) | Self::Guard(_) | Self::Capture(_) => Vec::new(),
+            Self::NoConsent(_) => vec!["--yes does it without asking".to_owned()],
+            Self::CardUnusable(_, hints) => hints.clone(),
+            Self::Unreadable { .. } => {
+                vec!["give the path of a file or folder that this user may read".to_owned()]
+            }
+            Self::Knowledge(error) => error.hints(),
+            Self::Plan(error) => error.hints(),
         }
     }
 

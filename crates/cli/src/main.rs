@@ -3,13 +3,16 @@
 
 mod args;
 mod commands;
+mod consent;
 mod errors;
 mod format;
 mod report_input;
 mod run_json;
+mod system_text;
 mod terminal;
 
 use std::{
+    ffi::OsString,
     io::{self, Write},
     process::ExitCode,
 };
@@ -22,6 +25,7 @@ use tunesmith_lab::{
     supervisor::EngineLocation,
 };
 use tunesmith_protocol::StopHow;
+use tunesmith_setup::process::Cancel;
 
 use args::{Cli, Command, Data, Global, Models, Runs, TrainingEngine};
 use errors::{CliError, exit_code};
@@ -77,7 +81,7 @@ fn run(cli: Cli) -> Result<Done, CliError> {
     let global = cli.global;
     let mut terminal = Terminal::new(global.quiet);
     match cli.command {
-        Command::Quickstart(args) => commands::quickstart(&args, &settings(&global)?, &mut terminal),
+        Command::Quickstart(args) => commands::quickstart(&args, &global, &on_signals()?, &mut terminal),
         Command::Calibrate(args) => commands::calibrate(&args, &settings(&global)?, &mut terminal),
         Command::Train(args) => {
             let settings = settings(&global)?;
@@ -100,11 +104,17 @@ fn run(cli: Cli) -> Result<Done, CliError> {
             examples,
         }) => commands::show_data(&path, columns, examples),
         Command::Models(Models::Fetch { id, yes }) => {
-            let stop = StopToken::new();
-            stop_on_signals(&stop)?;
-            commands::fetch_model(&id, yes, &stop, &mut terminal)
+            commands::fetch_model(&id, yes, &on_signals()?.stop, &mut terminal)
         }
         Command::Models(Models::List) => commands::list_models(),
+        Command::Detect(args) => commands::detect(&args),
+        Command::Doctor(args) => commands::doctor(&args),
+        Command::Plan(args) => commands::plan(&args),
+        Command::Setup(args) => commands::set_up(&args, &on_signals()?.cancel, &mut terminal),
+        Command::Explain(args) => commands::explain(&args),
+        Command::Env(args) => commands::environments(&args),
+        Command::Capture(args) => commands::capture(&args),
+        Command::Guard { command } => guard(&command),
     }
 }
 
@@ -117,21 +127,45 @@ fn trainer(engine: TrainingEngine, settings: &Settings) -> Result<Option<EngineL
 }
 
 fn settings(global: &Global) -> Result<Settings, CliError> {
-    let stop = StopToken::new();
-    stop_on_signals(&stop)?;
-    let settings = Settings::from_env()?;
+    settings_with(global, on_signals()?.stop)
+}
+
+/// As [`settings`], for a command that looks out for signals itself.
+fn settings_with(global: &Global, stop: StopToken) -> Result<Settings, CliError> {
     Ok(Settings {
         device: global.device.clone(),
         threads: global.threads.map(usize::from),
         stop,
-        ..settings
+        ..Settings::from_env()?
     })
 }
 
-/// The first Ctrl-C ends the step at hand and keeps what was learned; the second does not wait.
-fn stop_on_signals(stop: &StopToken) -> Result<(), CliError> {
-    let stop = stop.clone();
+/// Runs a command of set-up, and ends with it when this program's standard input closes.
+fn guard(words: &[OsString]) -> Result<Done, CliError> {
+    let status = tunesmith_setup::process::guard(words).map_err(CliError::Guard)?;
+    Ok(Done {
+        status,
+        ..Done::ok(String::new(), Value::Null)
+    })
+}
+
+/// What Ctrl-C reaches.
+struct Signals {
+    /// Runs.
+    stop: StopToken,
+    /// Set-up and what it starts.
+    cancel: Cancel,
+}
+
+/// The first Ctrl-C ends the step at hand and keeps what was learned; the second does not wait. Set-up stops at once.
+fn on_signals() -> Result<Signals, CliError> {
+    let signals = Signals {
+        stop: StopToken::new(),
+        cancel: Cancel::default(),
+    };
+    let (stop, cancel) = (signals.stop.clone(), signals.cancel.clone());
     ctrlc::set_handler(move || {
+        cancel.cancel();
         let (how, text) = if stop.asked().is_none() {
             (
                 StopHow::Save,
@@ -144,5 +178,6 @@ fn stop_on_signals(stop: &StopToken) -> Result<(), CliError> {
         // Without a terminal there is nobody to read it.
         let _ = writeln!(io::stderr(), "\n{text}");
     })
-    .map_err(CliError::signals)
+    .map_err(CliError::signals)?;
+    Ok(signals)
 }

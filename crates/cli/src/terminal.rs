@@ -9,6 +9,7 @@ use std::{
 use tunesmith_lab::pipeline::{Observer, Stage, Update};
 use tunesmith_measure::judge::{Finding, Severity};
 use tunesmith_protocol::{Level, Progress, Step};
+use tunesmith_setup::{Report, human_bytes_if_known};
 
 use crate::format::{duration, size};
 
@@ -175,6 +176,41 @@ impl Terminal {
     /// A download; the last piece stays to be seen.
     pub(crate) fn fetched(&mut self, file: &str, done: u64, total: u64) {
         self.show(&format!("fetching {file}: {} of {}", size(done), size(total)));
+    }
+
+    /// What set-up is about to do, or how far it is.
+    pub(crate) fn installing(&mut self, report: &Report) {
+        match report {
+            Report::Plan(plan) => self.note(&format!(
+                "fetching {}: {} over the network, {} on disk in {} ({})",
+                plan.what,
+                human_bytes_if_known(plan.download_bytes),
+                human_bytes_if_known(plan.disk_bytes),
+                plan.into.display(),
+                plan.licence
+            )),
+            Report::Command(command) => {
+                for (path, content) in &command.files {
+                    self.note(&format!("{} holds:\n{}", path.display(), content.trim_end()));
+                }
+                self.note(&format!(
+                    "[{}/{}] {}: {}\n  {}",
+                    command.number, command.total, command.title, command.why, command.command
+                ));
+            }
+            Report::Progress(progress) => {
+                let left = progress
+                    .eta
+                    .map_or_else(String::new, |eta| left(eta.as_secs_f64()));
+                self.show(&format!(
+                    "{}: {} of {}{left}",
+                    progress.stage,
+                    size(progress.done_bytes),
+                    human_bytes_if_known(progress.total_bytes)
+                ));
+            }
+            Report::Verifying(stage) => self.note(&format!("{stage}: checking what was installed")),
+        }
     }
 
     fn run(&mut self, id: &str, folder: &Path) {

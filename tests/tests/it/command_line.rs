@@ -125,7 +125,7 @@ fn another_engine_trains_when_it_is_asked_for_and_is_named_when_it_is_missing() 
     let missing = train("").expect_status(1);
     assert_eq!(missing.json()["error"]["code"], "python_not_named");
     assert!(
-        missing.stderr.contains("set TUNESMITH_HF_PYTHON"),
+        missing.stderr.contains("tunesmith setup --engine hf --apply"),
         "{}",
         missing.stderr
     );

@@ -14,6 +14,7 @@ mod faults;
 mod fuzz_inputs;
 mod healthy;
 mod hub;
+mod machines;
 mod real_engine;
 mod resuming;
 mod soaking;

@@ -1,6 +1,5 @@
 //! `data show`, `models fetch` and `models list`: where models and data come from, and how they are read.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use serde_json::json;
@@ -14,6 +13,7 @@ use tunesmith_setup::{Folders, free_bytes, model};
 
 use crate::{
     Done,
+    consent::agreed,
     errors::CliError,
     format::{size, table},
     terminal::Terminal,
@@ -221,7 +221,7 @@ fn fetch(
             licence(plan),
             if plan.gated { ", gated" } else { "" }
         );
-        if !yes && !agreed(&what) {
+        if !yes && !agreed(&format!("{what}\nFetch it now?")) {
             return Err(CliError::NoConsent(what));
         }
         terminal.note(&what);
@@ -236,15 +236,4 @@ fn fetch(
 
 fn licence(plan: &Plan) -> &str {
     plan.licence.as_deref().unwrap_or("not told")
-}
-
-/// The user's answer; without a terminal there is nobody to ask.
-fn agreed(what: &str) -> bool {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return false;
-    }
-    let mut answer = String::new();
-    let asked = write!(io::stderr(), "{what}\nFetch it now? [y/N] ").and_then(|()| io::stderr().flush());
-    asked.and_then(|()| io::stdin().read_line(&mut answer)).is_ok()
-        && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }

@@ -1,4 +1,4 @@
-//! `quickstart`, `calibrate`, `train` and `runs resume`.
+//! `calibrate`, `train` and `runs resume`.
 
 use serde_json::{Value, json};
 use tunesmith_lab::{
@@ -22,30 +22,6 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Questions of the whole fixed test split.
-const ALL_QUESTIONS: usize = 300;
-
-pub(crate) fn quickstart(
-    args: &args::Quickstart,
-    settings: &Settings,
-    terminal: &mut Terminal,
-) -> Result<Done, CliError> {
-    let mut changes = args.settings.clone();
-    changes.extend(args.seed.map(|seed| format!("train.seed={seed}")));
-    if args.full {
-        changes.push(format!("evaluate.questions={ALL_QUESTIONS}"));
-    }
-    let recipe = Recipe::load("quickstart")?.with_overrides(&changes)?;
-    let calibration = pipeline::calibrate(settings, false, terminal)?;
-    terminal.finish();
-    terminal.note(&calibration_line(&calibration));
-    let mut done = run(&recipe, settings, terminal)?;
-    if let Value::Object(object) = &mut done.json {
-        object.insert("calibration".to_owned(), calibration_json(&calibration));
-    }
-    Ok(done)
-}
-
 pub(crate) fn train(
     args: &args::Train,
     settings: &Settings,
@@ -62,7 +38,7 @@ pub(crate) fn resume(name: &str, settings: &Settings, terminal: &mut Terminal) -
     finish(&run, terminal)
 }
 
-fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
+pub(super) fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
     let run = pipeline::train(recipe, settings, terminal)?;
     finish(&run, terminal)
 }
@@ -265,7 +241,7 @@ fn verdict(values: &ValueCheck) -> String {
     }
 }
 
-fn calibration_line(calibration: &StoredCalibration) -> String {
+pub(super) fn calibration_line(calibration: &StoredCalibration) -> String {
     let result = &calibration.record.result;
     let peak = |dtype: DType| {
         practical_peak(result, dtype).map(|peak| format!("{} {:.3} TFLOPS", dtype.name(), peak.tflops.0))
@@ -282,7 +258,7 @@ fn calibration_line(calibration: &StoredCalibration) -> String {
     format!("{} reaches {}{age}", result.device, peaks.join(", "))
 }
 
-fn calibration_json(calibration: &StoredCalibration) -> Value {
+pub(super) fn calibration_json(calibration: &StoredCalibration) -> Value {
     json!({
         "taken": calibration.record.taken,
         "reused": calibration.reused,

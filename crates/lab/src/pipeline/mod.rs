@@ -63,7 +63,7 @@ impl Settings {
     /// [`LabError`] when there is no home folder, no engine or no torch.
     pub fn from_env() -> Result<Self, LabError> {
         let folders = Folders::from_env()?;
-        let engine = EngineLocation::find(&folders)?;
+        let engine = surroundings::on_planned_card(EngineLocation::find(&folders)?);
         Ok(Self {
             folders,
             engine,

@@ -10,7 +10,12 @@ use serde_json::{Value, json};
 use tunesmith_measure::{Peaks, practical_peak};
 use tunesmith_probe::{CpuSnapshot, LIVE, gpus};
 use tunesmith_protocol::DType;
+use tunesmith_setup::environments::Engine;
+use tunesmith_setup::knowledge::Knowledge;
+use tunesmith_setup::plan::{PlanRequest, plan};
 use tunesmith_setup::{Folders, model};
+
+use crate::supervisor::EngineLocation;
 
 use crate::run::{CalibrationRecord, ContentionSample, MachineRecord, now};
 
@@ -50,6 +55,22 @@ pub(super) fn machine() -> MachineRecord {
     MachineRecord {
         machine: tunesmith_probe::machine(root),
         gpus: gpus(root),
+    }
+}
+
+/// An engine whose torch is for cards gets the flags and the mask of the plan for this machine. Where no plan can be
+/// made, the engine starts as the user's environment has it, and says itself what it cannot do.
+pub(super) fn on_planned_card(engine: EngineLocation) -> EngineLocation {
+    if engine.usable_cards().is_none() {
+        return engine;
+    }
+    let Ok(knowledge) = Knowledge::load(None) else {
+        return engine;
+    };
+    let system = tunesmith_probe::detect(Path::new(LIVE), &knowledge.cards);
+    match plan(&system, &knowledge, &PlanRequest::new(Engine::Native)) {
+        Ok(plan) => engine.with_plan(&plan),
+        Err(_) => engine,
     }
 }
 

@@ -27,7 +27,7 @@ pub enum SupervisorError {
         hints: Vec<String>,
     },
     /// The second engine was asked for, and no Python is named for it.
-    #[error("the engine `hf` needs a Python with torch, transformers and peft, and none is named")]
+    #[error("the engine `hf` needs a Python with torch, transformers and peft, and there is none")]
     NoPython,
     /// The system refused to start the engine.
     #[error("the engine {} could not be started: {source}", program.display())]
@@ -92,8 +92,8 @@ impl SupervisorError {
             ],
             Self::Torch { hints, .. } => hints.clone(),
             Self::NoPython => vec![
-                "set TUNESMITH_HF_PYTHON to the python program of an environment that has them".to_owned(),
-                "`cargo xtask parity` makes such an environment in the user's cache, under tunesmith/reference".to_owned(),
+                "`tunesmith setup --engine hf --apply` makes an environment that has them".to_owned(),
+                "TUNESMITH_HF_PYTHON names the python program of an environment of your own".to_owned(),
             ],
             Self::Start { .. } => vec!["check that the file is a program and may be run".to_owned()],
             Self::NoHello { failure } => failure.hints.clone(),

@@ -8,7 +8,11 @@ use std::{
 };
 
 use tunesmith_probe::GpuVendor;
-use tunesmith_setup::{EngineEnv, Folders, TorchBuild, engine_env, env_vars, find_engine, find_torch};
+use tunesmith_setup::environments::{self, Engine};
+use tunesmith_setup::plan::Plan;
+use tunesmith_setup::{
+    EngineEnv, Folders, TorchBuild, engine_env, env_vars, find_engine, find_torch, loader_variable,
+};
 
 use super::SupervisorError;
 use crate::files::{make_folder, write_whole};
@@ -22,7 +26,8 @@ pub struct EngineLocation {
     arguments: Vec<OsString>,
     torch: Option<EngineEnv>,
     own_torch: bool,
-    variables: Vec<(OsString, OsString)>,
+    /// Set for the engine alone; without a value taken away from it.
+    variables: Vec<(OsString, Option<OsString>)>,
 }
 
 impl EngineLocation {
@@ -32,6 +37,22 @@ impl EngineLocation {
     /// # Errors
     /// [`SupervisorError`] when the engine or a torch of the right version is missing.
     pub fn find(folders: &Folders) -> Result<Self, SupervisorError> {
+        let site = find_torch(folders).ok_or_else(|| SupervisorError::Torch {
+            code: "torch_not_installed",
+            message: "the engine needs libtorch, and none is installed".to_owned(),
+            hints: vec![
+                "`tunesmith setup --apply` installs it; TUNESMITH_TORCH names the site-packages folder of a torch of your own"
+                    .to_owned(),
+            ],
+        })?;
+        Self::on_torch(folders, &site)
+    }
+
+    /// The engine as [`EngineLocation::find`] finds it, on the torch in the `site-packages` folder `site`.
+    ///
+    /// # Errors
+    /// As [`EngineLocation::find`].
+    pub fn on_torch(folders: &Folders, site: &Path) -> Result<Self, SupervisorError> {
         let program = find_engine().filter(|program| program.is_file()).ok_or_else(|| {
             let beside = || {
                 std::env::current_exe()
@@ -45,15 +66,7 @@ impl EngineLocation {
                 path: path.unwrap_or_else(|| PathBuf::from("tunesmith-engine")),
             }
         })?;
-        let site = find_torch(folders).ok_or_else(|| SupervisorError::Torch {
-            code: "torch_not_installed",
-            message: "the engine needs libtorch, and none is installed".to_owned(),
-            hints: vec![
-                "`cargo xtask quickstart` installs it; TUNESMITH_TORCH names the site-packages folder of a torch of your own"
-                    .to_owned(),
-            ],
-        })?;
-        let torch = engine_env(&site).map_err(|error| SupervisorError::Torch {
+        let torch = engine_env(site).map_err(|error| SupervisorError::Torch {
             code: error.code(),
             message: error.to_string(),
             hints: error.hints(),
@@ -79,13 +92,16 @@ impl EngineLocation {
         }
     }
 
-    /// The second engine, transformers and PEFT, in the Python that TUNESMITH_HF_PYTHON names. Its script lies in this
-    /// program and is written to the cache folder.
+    /// The second engine, transformers and PEFT, in the Python that TUNESMITH_HF_PYTHON names, or in the environment
+    /// that set-up made for it. Its script lies in this program and is written to the cache folder.
     ///
     /// # Errors
-    /// [`SupervisorError`] when no Python is named, or the script cannot be written.
+    /// [`SupervisorError`] when there is no such Python, or the script cannot be written.
     pub fn transformers(folders: &Folders) -> Result<Self, SupervisorError> {
-        let python = env_vars::read(env_vars::HF_PYTHON).ok_or(SupervisorError::NoPython)?;
+        let named = env_vars::read(env_vars::HF_PYTHON).map(PathBuf::from);
+        let python = named
+            .or_else(|| set_up_python(folders))
+            .ok_or(SupervisorError::NoPython)?;
         let folder = folders.cache().join("workers");
         make_folder(&folder)?;
         let script = folder.join("hf.py");
@@ -93,14 +109,26 @@ impl EngineLocation {
         let (name, policy) = tunesmith_setup::wait_policy();
         Ok(Self {
             arguments: vec![script.into()],
-            ..Self::new(python.into()).with_variable(name, policy)
+            ..Self::new(python).with_variable(name, policy)
         })
     }
 
     /// Sets a variable for the engine alone.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.variables.push((name.into(), value.into()));
+        self.variables.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// With the flags and the mask that the plan for this machine's card gives the engine.
+    #[must_use]
+    pub fn with_plan(mut self, plan: &Plan) -> Self {
+        let variables = plan.variables();
+        self.variables.extend(
+            variables
+                .iter()
+                .map(|(name, value)| (name.into(), value.map(OsString::from))),
+        );
         self
     }
 
@@ -130,7 +158,22 @@ impl EngineLocation {
         if let Some(torch) = &self.torch {
             torch.apply(&mut command);
         }
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        for (name, value) in &self.variables {
+            match (value, &self.torch) {
+                (Some(value), _) => command.env(name, value),
+                // The engine's own folders stay, and only they.
+                (None, Some(torch)) if name == loader_variable() => {
+                    command.env(name, torch.own_loader_value())
+                }
+                (None, _) => command.env_remove(name),
+            };
+        }
         command
     }
+}
+
+/// The Python of the environment that the second engine uses. A record that cannot be understood counts as none, and
+/// the error then says how to make one.
+fn set_up_python(folders: &Folders) -> Option<PathBuf> {
+    environments::active(folders, Engine::Hf).ok().flatten()?.python
 }

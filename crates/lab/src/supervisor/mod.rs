@@ -3,6 +3,7 @@
 
 mod child;
 mod error;
+mod known_fault;
 mod location;
 mod lock;
 
@@ -280,15 +281,18 @@ impl Tail {
 }
 
 fn no_hello(what: &str, tail: Tail) -> SupervisorError {
+    let last_lines = tail.lines();
+    let mut hints = known_fault::hints(&last_lines);
+    hints.push(
+        "its last lines say why; if a library was not found, run the set-up again with `cargo xtask quickstart`"
+            .to_owned(),
+    );
     SupervisorError::NoHello {
         failure: Failure {
             code: "engine_no_hello".to_owned(),
             message: format!("the engine {what}"),
-            hints: vec![
-                "its last lines say why; if a library was not found, run the set-up again with `cargo xtask quickstart`"
-                    .to_owned(),
-            ],
-            last_lines: tail.lines(),
+            hints,
+            last_lines,
         },
     }
 }
@@ -445,11 +449,14 @@ impl JobState {
             }
             None => "engine.log in the run's folder has its whole output",
         };
+        let last_lines = tail.lines();
+        let mut hints = known_fault::hints(&last_lines);
+        hints.push(hint.to_owned());
         let failure = Failure {
             code: "engine_crashed".to_owned(),
             message: format!("the engine {}{place}", ending(exit)),
-            hints: vec![hint.to_owned()],
-            last_lines: tail.lines(),
+            hints,
+            last_lines,
         };
         (RunStatus::Crashed, Some(failure))
     }

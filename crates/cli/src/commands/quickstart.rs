@@ -1,0 +1,227 @@
+//! `quickstart`: the whole way from a bare machine to a scored model. It follows the plan: where a card can train, the
+//! card's runtime is installed and the card trains. Where a card is there and cannot be used, the check that failed is
+//! named, and the processor trains only after a yes: there is no silent way down.
+
+use serde_json::Value;
+use tunesmith_lab::{
+    pipeline::{self, LabError},
+    recipe::Recipe,
+    supervisor::EngineLocation,
+};
+use tunesmith_probe::{LIVE, System};
+use tunesmith_setup::Folders;
+use tunesmith_setup::doctor::{self, Diagnosis, Rules, Status, Stops, Surroundings, Verdict};
+use tunesmith_setup::knowledge::Knowledge;
+use tunesmith_setup::plan::{self, Plan, VerdictKind};
+
+use super::environments::{install, setup};
+use super::machine::{look, request};
+use super::training::{calibration_json, calibration_line, run};
+use crate::args::{self, Global, PlanEngine};
+use crate::consent::agreed;
+use crate::errors::CliError;
+use crate::terminal::Terminal;
+use crate::{Done, Signals, settings_with};
+
+/// Questions of the whole fixed test split.
+const ALL_QUESTIONS: usize = 300;
+
+pub(crate) fn quickstart(
+    args: &args::Quickstart,
+    global: &Global,
+    signals: &Signals,
+    terminal: &mut Terminal,
+) -> Result<Done, CliError> {
+    let mut changes = args.settings.clone();
+    changes.extend(args.seed.map(|seed| format!("train.seed={seed}")));
+    if args.full {
+        changes.push(format!("evaluate.questions={ALL_QUESTIONS}"));
+    }
+    let recipe = Recipe::load("quickstart")?.with_overrides(&changes)?;
+    let mut chosen = Chosen::default();
+    if global.device.is_none() {
+        chosen = choose(args.yes, signals, terminal)?;
+    }
+    let mut settings = settings_with(global, signals.stop.clone())?;
+    if let Some(device) = chosen.device {
+        settings.device = Some(device);
+    }
+    if let Some(engine) = chosen.engine {
+        settings.engine = engine;
+    }
+    let calibration = pipeline::calibrate(&settings, false, terminal)?;
+    terminal.finish();
+    terminal.note(&calibration_line(&calibration));
+    let mut done = run(&recipe, &settings, terminal)?;
+    if let Value::Object(object) = &mut done.json {
+        object.insert("calibration".to_owned(), calibration_json(&calibration));
+    }
+    Ok(done)
+}
+
+/// What trains, where the user has not said it.
+#[derive(Default)]
+struct Chosen {
+    device: Option<String>,
+    /// The engine on a torch that lies on the disk already, outside the app's own environments.
+    engine: Option<EngineLocation>,
+}
+
+/// Chooses the card, with its runtime installed, or the processor, with the reason told.
+fn choose(yes: bool, signals: &Signals, terminal: &mut Terminal) -> Result<Chosen, CliError> {
+    let (system, knowledge) = look(&args::Machine::live())?;
+    let choice = args::PlanChoice {
+        engine: PlanEngine::Native,
+        card: None,
+    };
+    let plan = plan::plan(&system, &knowledge, &request(&choice, system.live)?)?;
+    let on_the_processor = || Chosen {
+        device: Some("cpu".to_owned()),
+        engine: None,
+    };
+    match decide(&system, &plan, &diagnose(&system, &knowledge, &plan)?) {
+        Decision::Card { note } => {
+            terminal.note(&note);
+            if let Some(spec) = &plan.install {
+                install(&setup(&signals.cancel)?, spec, yes, terminal)?;
+            }
+            let on_disk = plan.route().and_then(|route| route.on_disk.as_deref());
+            let engine = match on_disk {
+                Some(site) => {
+                    let engine =
+                        EngineLocation::on_torch(&Folders::from_env()?, site).map_err(LabError::from)?;
+                    Some(engine.with_plan(&plan))
+                }
+                None => None,
+            };
+            Ok(Chosen {
+                device: Some("cuda:0".to_owned()),
+                engine,
+            })
+        }
+        Decision::Processor { note } => {
+            terminal.note(&note);
+            Ok(on_the_processor())
+        }
+        Decision::Ask { why, hints } => {
+            let question = format!("the card cannot be used yet: {why}\nTrain on the processor instead?");
+            if yes || agreed(&question) {
+                terminal.note(&format!("training on the processor: {why}"));
+                return Ok(on_the_processor());
+            }
+            Err(CliError::CardUnusable(why, hints))
+        }
+    }
+}
+
+/// What is to train, and what has to be said or asked before.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    Card {
+        note: String,
+    },
+    /// There is no card that anything could be done about.
+    Processor {
+        note: String,
+    },
+    /// A card is there, and cannot be used.
+    Ask {
+        why: String,
+        hints: Vec<String>,
+    },
+}
+
+fn decide(system: &System, plan: &Plan, diagnosis: &Diagnosis) -> Decision {
+    let blocked = diagnosis.verdict == Verdict::Blocked;
+    if let (VerdictKind::Card, Some(card), false) = (plan.verdict.kind, &plan.card, blocked) {
+        let note = format!("{} trains: {}", card.name, card.why);
+        return Decision::Card { note };
+    }
+    if system.gpus.is_empty() {
+        let note = "no AMD or NVIDIA card was found, so the processor trains".to_owned();
+        return Decision::Processor { note };
+    }
+    let failed = diagnosis
+        .with_status(Status::Fail)
+        .find(|check| check.stops == Some(Stops::Recipe));
+    let why = match failed {
+        Some(check) => format!("{} ({}): {}", check.title, check.id, check.found),
+        None => plan.verdict.reason.clone(),
+    };
+    let mut hints = Vec::new();
+    if let Some(command) = &diagnosis.next.command {
+        hints.push(format!("{}: {command}", diagnosis.next.text));
+    }
+    hints.push("`tunesmith doctor` says what is wrong and what cures it".to_owned());
+    hints.push("--device cpu trains on the processor".to_owned());
+    Decision::Ask { why, hints }
+}
+
+fn diagnose(system: &System, knowledge: &Knowledge, plan: &Plan) -> Result<Diagnosis, CliError> {
+    let folders = Folders::from_env()?;
+    let mut around = Surroundings::read(LIVE.as_ref(), folders.cache(), folders.data());
+    around.recipe = super::machine::recipe(plan);
+    Ok(doctor::doctor(
+        system,
+        knowledge,
+        &Rules::load(None)?,
+        &around,
+        &[],
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use tunesmith_probe::CardTable;
+    use tunesmith_probe::testing::{TestMachine, machines};
+    use tunesmith_setup::environments::Engine;
+    use tunesmith_setup::plan::PlanRequest;
+
+    use super::*;
+
+    fn decided(machine: &TestMachine) -> Decision {
+        let knowledge = Knowledge::load(None).unwrap();
+        let system = tunesmith_probe::detect(machine.root(), &CardTable::built_in());
+        let plan = plan::plan(&system, &knowledge, &PlanRequest::new(Engine::Native)).unwrap();
+        let around = Surroundings::default();
+        let diagnosis = doctor::doctor(&system, &knowledge, &Rules::load(None).unwrap(), &around, &[]);
+        decide(&system, &plan, &diagnosis)
+    }
+
+    #[test]
+    fn a_card_that_can_train_does() {
+        let decision = decided(&machines::rx_7900_xtx());
+        assert!(
+            matches!(&decision, Decision::Card { note } if note.contains("RX 7900 XTX")),
+            "{decision:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_card_the_processor_trains_and_it_is_said() {
+        let decision = decided(&machines::no_gpu());
+        assert!(
+            matches!(&decision, Decision::Processor { note } if note.contains("processor")),
+            "{decision:?}"
+        );
+    }
+
+    #[test]
+    fn a_card_that_cannot_be_opened_is_asked_about_by_the_name_of_the_check() {
+        let decision = decided(&machines::rx_7900_xtx().devices_of_another_group());
+        let Decision::Ask { why, hints } = &decision else {
+            panic!("{decision:?}");
+        };
+        assert!(why.contains("kfd-access"), "{why}");
+        assert!(
+            hints.iter().any(|hint| hint.contains("--device cpu")),
+            "{hints:?}"
+        );
+    }
+
+    #[test]
+    fn a_card_that_computes_wrongly_is_asked_about() {
+        let decision = decided(&machines::steam_deck());
+        assert!(matches!(decision, Decision::Ask { .. }), "{decision:?}");
+    }
+}
