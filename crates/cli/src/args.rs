@@ -152,6 +152,9 @@ pub(crate) struct Plan {
     pub(crate) machine: Machine,
     #[command(flatten)]
     pub(crate) choice: PlanChoice,
+    /// The system to plan for, where a capture does not tell it
+    #[arg(long, value_enum)]
+    pub(crate) system: Option<PlanSystem>,
     /// The form to print it in
     #[arg(long = "as", value_enum, default_value_t = PlanForm::Text, value_name = "FORM")]
     pub(crate) form: PlanForm,
@@ -177,6 +180,17 @@ pub(crate) enum PlanEngine {
     Hf,
     /// Unsloth
     Unsloth,
+}
+
+/// Systems that can be planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum PlanSystem {
+    /// Linux on the machine itself
+    Linux,
+    /// Linux under Windows
+    Wsl,
+    /// Windows
+    Windows,
 }
 
 /// Forms of a plan.
@@ -282,7 +296,7 @@ pub(crate) struct Calibrate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Train {
-    /// A bundled recipe (quickstart, smoke) or a TOML file
+    /// A bundled recipe (quickstart, smoke, or the one that `tunesmith plan` names) or a TOML file
     pub(crate) recipe: String,
     /// Change a key of the recipe; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -249,14 +249,23 @@ fn set_up_shows_what_it_would_do_and_does_nothing() {
         .json();
     assert!(!ran["commands"].as_array().unwrap().is_empty(), "{ran}");
     assert_eq!(ran["environment"], Value::Null);
-    let listed = home.tunesmith(GOOD).args(["env", "list"]).ran().expect_status(0);
-    assert!(listed.stdout.contains("No environments yet"), "{}", listed.stdout);
+    // Environments are shared by all homes of this user; which one an engine uses is this home's own.
+    let environments = || {
+        home.tunesmith(GOOD)
+            .args(["env", "list", "--json"])
+            .ran()
+            .expect_status(0)
+            .json()
+    };
+    let before = environments();
+    assert_eq!(before["used"], serde_json::json!([]));
     // Nobody is there to say yes.
     let refused = home
         .tunesmith(GOOD)
         .args(["setup", "--engine", "hf", "--apply", "--json"])
         .ran();
     assert_eq!(refused.expect_status(1).json()["error"]["code"], "consent_needed");
+    assert_eq!(environments(), before);
 }
 
 #[test]

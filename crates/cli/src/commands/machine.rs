@@ -11,10 +11,10 @@ use tunesmith_setup::Folders;
 use tunesmith_setup::doctor::{self, PythonEnvironment, RecipeNeeds, Rules, Surroundings, Verdict};
 use tunesmith_setup::environments::{Engine, find_torches};
 use tunesmith_setup::explain;
-use tunesmith_setup::knowledge::{self, Knowledge};
+use tunesmith_setup::knowledge::{self, Knowledge, Os};
 use tunesmith_setup::plan::{self, DeviceChoice, Plan, PlanRequest, Shell, TorchOnDisk};
 
-use crate::args::{self, PlanEngine, PlanForm};
+use crate::args::{self, PlanEngine, PlanForm, PlanSystem};
 use crate::errors::CliError;
 use crate::format::size;
 use crate::{Done, system_text};
@@ -43,7 +43,12 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<Done, CliError> {
 
 pub(crate) fn plan(args: &args::Plan) -> Result<Done, CliError> {
     let (system, knowledge) = look(&args.machine)?;
-    let request = request(&args.choice, system.live)?;
+    let mut request = request(&args.choice, system.live)?;
+    request.system = args.system.map(|system| match system {
+        PlanSystem::Linux => Os::Linux,
+        PlanSystem::Wsl => Os::Wsl,
+        PlanSystem::Windows => Os::Windows,
+    });
     let plans = plan::plans(&system, &knowledge, &request)?;
     let parts: Vec<String> = plans
         .iter()

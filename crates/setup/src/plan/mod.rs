@@ -171,7 +171,7 @@ impl PlanError {
     /// What to do next, one sentence each.
     pub fn hints(&self) -> Vec<String> {
         vec![match self {
-            Self::SystemUnknown => "name the system: linux, wsl or windows".to_owned(),
+            Self::SystemUnknown => "name it with --system linux, wsl or windows".to_owned(),
             Self::CardUnknown { .. } => "name a card by its number, PCI address or name".to_owned(),
             Self::CardUnfit { .. } => "leave the card out, and the plan uses what can train".to_owned(),
             Self::EngineNeedsCard { .. } => "the engines `native` and `hf` train on the processor".to_owned(),
