@@ -11,7 +11,7 @@ use tunesmith_data::Role;
 #[command(
     name = "tunesmith",
     version,
-    after_help = "Examples:\n  tunesmith quickstart                          calibrate, train and score the bundled recipe\n  tunesmith train quickstart --set train.steps=20\n  tunesmith generate last --question 7          what the newest adapter answers\n  tunesmith runs list\n\nExit status: 0 done, 1 error, 2 usage, 3 the run is invalid, 130 stopped by hand"
+    after_help = "Examples:\n  tunesmith detect                              what this machine is\n  tunesmith doctor                              what is wrong with it, and what cures that\n  tunesmith quickstart                          calibrate, train and score the bundled recipe\n  tunesmith train quickstart --set train.steps=20\n  tunesmith generate last --question 7          what the newest adapter answers\n  tunesmith runs list\n\nExit status: 0 done, 1 error, 2 usage, 3 the run is invalid, 130 stopped by hand"
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -41,6 +41,26 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Calibrate the device, train the bundled recipe, score it, write a report
     Quickstart(Quickstart),
+    /// What this machine is: cards, memory, driver, access
+    #[command(
+        after_help = "Changes nothing, and needs neither Python nor ROCm nor root.\n\nExamples:\n  tunesmith detect\n  tunesmith detect --root capture/ --json"
+    )]
+    Detect(Detect),
+    /// What keeps this machine from training, or slows it down, and the command that cures it
+    #[command(
+        after_help = "Changes nothing. Exit status: 0 where the recommended recipe can run, 1 where something blocks it.\n\nExamples:\n  tunesmith doctor\n  tunesmith doctor --env ~/venv --verbose\n  tunesmith doctor --root capture/ --json"
+    )]
+    Doctor(Doctor),
+    /// Which PyTorch, which packages, which flags, and why
+    #[command(
+        after_help = "Changes nothing; `tunesmith setup --apply` carries it out.\n\nExamples:\n  tunesmith plan\n  tunesmith plan --engine hf --as bash > setup.sh\n  tunesmith plan --root capture/ --json"
+    )]
+    Plan(Plan),
+    /// Carry out the plan: install what an engine needs into an environment of the app's own
+    #[command(
+        after_help = "Without --apply it shows what it would do. Each command is shown before it runs, and what was there before stays until the new environment has passed its checks.\n\nExamples:\n  tunesmith setup\n  tunesmith setup --apply\n  tunesmith setup --engine hf --apply --yes"
+    )]
+    Setup(SetUp),
     /// Measure what the device can do: matrix products and copies, values checked
     Calibrate(Calibrate),
     /// Train a recipe
@@ -66,26 +86,6 @@ pub(crate) enum Command {
     /// Fetch models from a hub, and see which are here
     #[command(subcommand)]
     Models(Models),
-    /// What this machine is: cards, memory, driver, access
-    #[command(
-        after_help = "Changes nothing, and needs neither Python nor ROCm nor root.\n\nExamples:\n  tunesmith detect\n  tunesmith detect --root capture/ --json"
-    )]
-    Detect(Detect),
-    /// What keeps this machine from training, or slows it down, and the command that cures it
-    #[command(
-        after_help = "Changes nothing. Exit status: 0 where the recommended recipe can run, 1 where something blocks it.\n\nExamples:\n  tunesmith doctor\n  tunesmith doctor --env ~/venv --verbose\n  tunesmith doctor --root capture/ --json"
-    )]
-    Doctor(Doctor),
-    /// Which PyTorch, which packages, which flags, and why
-    #[command(
-        after_help = "Changes nothing; `tunesmith setup --apply` carries it out.\n\nExamples:\n  tunesmith plan\n  tunesmith plan --engine hf --as bash > setup.sh\n  tunesmith plan --root capture/ --json"
-    )]
-    Plan(Plan),
-    /// Carry out the plan: install what an engine needs into an environment of the app's own
-    #[command(
-        after_help = "Without --apply it shows what it would do. Each command is shown before it runs, and what was there before stays until the new environment has passed its checks.\n\nExamples:\n  tunesmith setup\n  tunesmith setup --apply\n  tunesmith setup --engine hf --apply --yes"
-    )]
-    Setup(SetUp),
     /// Which known fault an error text or a log shows, why, and what to do on this machine
     #[command(
         after_help = "Examples:\n  tunesmith explain training.log\n  dmesg | tunesmith explain\n  tunesmith explain --text 'HIP error: invalid device function'"

@@ -9,7 +9,7 @@ const WIDTH: usize = 100;
 
 /// The diagnosis as text: the opening line, the next step, what is the matter, and in short what is in order.
 ///
-/// `verbose` adds what was found where all is well, and the checks that have no meaning here.
+/// `verbose` adds what was found where all is well, each check that could not be made, and those without meaning here.
 pub fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
     let mut out = String::new();
     // One line, however long: scripts and people read the first.
@@ -36,13 +36,19 @@ pub fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
     let unknown: Vec<&Check> = diagnosis.with_status(Status::Unknown).collect();
     if !unknown.is_empty() {
         let _ = write!(out, "\nnot known ({})\n", unknown.len());
-        for check in unknown {
-            line(
-                &mut out,
-                "  ",
-                "    ",
-                &format!("{}: {}", heading(check), check.found),
-            );
+        if verbose {
+            for check in unknown {
+                line(
+                    &mut out,
+                    "  ",
+                    "    ",
+                    &format!("{}: {}", heading(check), check.found),
+                );
+            }
+        } else {
+            for (reason, ids) in by_reason(&unknown) {
+                line(&mut out, "  ", "    ", &format!("{reason}: {}", ids.join(", ")));
+            }
         }
     }
     let good: Vec<&Check> = diagnosis.with_status(Status::Ok).collect();
@@ -130,6 +136,19 @@ fn prompt(place: Place) -> &'static str {
         Place::Host => "on the host: $ ",
         Place::Windows => "in Windows: > ",
     }
+}
+
+/// The checks that one thing keeps from being made, under that thing: a log that cannot be read is told once.
+fn by_reason<'a>(checks: &[&'a Check]) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for check in checks {
+        match groups.iter_mut().find(|(reason, _)| *reason == check.found) {
+            Some((_, ids)) if ids.contains(&check.id.as_str()) => {}
+            Some((_, ids)) => ids.push(&check.id),
+            None => groups.push((&check.found, vec![&check.id])),
+        }
+    }
+    groups
 }
 
 fn once_each<'a>(ids: impl Iterator<Item = &'a str>) -> String {
