@@ -166,9 +166,27 @@ pub(crate) struct PlanChoice {
     /// Who trains: this project's engine, transformers + PEFT, or Unsloth
     #[arg(long, value_enum, default_value_t = PlanEngine::Native)]
     pub(crate) engine: PlanEngine,
-    /// Plan for this card, by its number in `tunesmith detect`
-    #[arg(long, value_name = "N")]
-    pub(crate) card: Option<usize>,
+    /// Plan for this card: its number in `tunesmith detect`, PCI address, UUID or name
+    #[arg(long, value_name = "CARD")]
+    pub(crate) card: Option<String>,
+    /// This torch build, by its id in the plan, instead of the first that fits
+    #[arg(long, value_name = "ID")]
+    pub(crate) build: Option<String>,
+    /// This package set of the knowledge files, instead of the engine's first; it gets an environment of its own
+    #[arg(long, value_name = "ID")]
+    pub(crate) packages: Option<String>,
+}
+
+impl PlanChoice {
+    /// The first of everything for the native engine.
+    pub(crate) fn native() -> Self {
+        Self {
+            engine: PlanEngine::Native,
+            card: None,
+            build: None,
+            packages: None,
+        }
+    }
 }
 
 /// Engines that can be set up.

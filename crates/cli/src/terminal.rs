@@ -193,9 +193,15 @@ impl Terminal {
                 for (path, content) in &command.files {
                     self.note(&format!("{} holds:\n{}", path.display(), content.trim_end()));
                 }
+                // Installing uv itself is one command that its stage has named already.
+                let what = match (command.title.as_str(), command.why.as_str()) {
+                    ("", _) => String::new(),
+                    (title, "") => format!(" {title}"),
+                    (title, why) => format!(" {title}: {why}"),
+                };
                 self.note(&format!(
-                    "[{}/{}] {}: {}\n  {}",
-                    command.number, command.total, command.title, command.why, command.command
+                    "[{}/{}]{what}\n  {}",
+                    command.number, command.total, command.command
                 ));
             }
             Report::Progress(progress) => {

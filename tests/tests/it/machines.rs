@@ -118,6 +118,22 @@ fn a_plan_is_a_script_that_shells_understand_and_proposes_no_override() {
 }
 
 #[test]
+fn a_card_and_a_build_can_be_chosen() {
+    let (home, machine) = (Home::new(), machines::two_rx_7900_xtx());
+    let chosen = ["plan", "--card", "1", "--build", "pytorch-rocm7.2", "--json"];
+    let plans = on(&home, &machine, &chosen).expect_status(0).json();
+    assert_eq!(plans["plans"][0]["card"]["index"], 1);
+    assert_eq!(
+        plans["plans"][0]["install"]["steps"][0]["index_url"],
+        "https://download.pytorch.org/whl/rocm7.2"
+    );
+    let unknown = on(&home, &machine, &["plan", "--card", "7", "--json"]).expect_status(1);
+    assert_eq!(unknown.json()["error"]["code"], "card_unknown");
+    let unfit = on(&home, &machine, &["plan", "--build", "pytorch-cu130", "--json"]).expect_status(1);
+    assert_eq!(unfit.json()["error"]["code"], "build_unfit");
+}
+
+#[test]
 fn two_makers_get_a_plan_each() {
     let (home, machine) = (Home::new(), machines::nvidia_and_amd());
     let plans = on(&home, &machine, &["plan", "--json"]).expect_status(0).json();

@@ -153,9 +153,11 @@ fn root(machine: &args::Machine) -> &Path {
 /// What a plan is asked for; a torch on this disk counts for this machine alone.
 pub(super) fn request(choice: &args::PlanChoice, live: bool) -> Result<PlanRequest, CliError> {
     let mut request = PlanRequest::new(engine(choice.engine));
-    if let Some(card) = choice.card {
-        request.device = DeviceChoice::Card(card.to_string());
+    if let Some(card) = &choice.card {
+        request.device = DeviceChoice::Card(card.clone());
     }
+    request.build.clone_from(&choice.build);
+    request.package_set.clone_from(&choice.packages);
     if live {
         let found = find_torches(&Folders::from_env()?, &|name| std::env::var_os(name), &[]);
         request.torches = found

@@ -17,7 +17,7 @@ use tunesmith_setup::plan::{self, Plan, VerdictKind};
 use super::environments::{install, setup};
 use super::machine::{look, request};
 use super::training::{calibration_json, calibration_line, run};
-use crate::args::{self, Global, PlanEngine};
+use crate::args::{self, Global};
 use crate::consent::agreed;
 use crate::errors::CliError;
 use crate::terminal::Terminal;
@@ -70,11 +70,8 @@ struct Chosen {
 /// Chooses the card, with its runtime installed, or the processor, with the reason told.
 fn choose(yes: bool, signals: &Signals, terminal: &mut Terminal) -> Result<Chosen, CliError> {
     let (system, knowledge) = look(&args::Machine::live())?;
-    let choice = args::PlanChoice {
-        engine: PlanEngine::Native,
-        card: None,
-    };
-    let plan = plan::plan(&system, &knowledge, &request(&choice, system.live)?)?;
+    let request = request(&args::PlanChoice::native(), system.live)?;
+    let plan = plan::plan(&system, &knowledge, &request)?;
     let on_the_processor = || Chosen {
         device: Some("cpu".to_owned()),
         engine: None,
