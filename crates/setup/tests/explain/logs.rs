@@ -99,7 +99,7 @@ fn line(kind: Kind, index: usize) -> String {
             index as f64 / 200.0
         ),
         Kind::UvInstall => match index % 4 {
-            0 => format!("DEBUG Using fresh response for: https://pypi.org/simple/{package}/"),
+            0 => format!("DEBUG Using fresh response for: https://index.example/simple/{package}/"),
             1 => format!("DEBUG Selecting: {package}==1.{index}.0 [compatible] ({package}-1.{index}.0-py3-none-any.whl)"),
             2 => format!(" + {package}==1.{index}.0"),
             _ => format!("Downloading {package} ({index}.2MiB)"),
