@@ -6,8 +6,8 @@ use crate::{Card, CardTable, Derived, Gpu, GpuVendor, Kernel, Machine, Peak, Uni
 const GIB: f64 = 1_073_741_824.0;
 const PAGE: u64 = 4096;
 /// Targets for which no library has kernels for training, whatever the memory (detection.md sections 3 and 5).
-const CANNOT_TRAIN: [&str; 8] = [
-    "gfx803", "gfx900", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx1013", "gfx1033",
+const CANNOT_TRAIN: [&str; 7] = [
+    "gfx803", "gfx902", "gfx904", "gfx909", "gfx90c", "gfx1013", "gfx1033",
 ];
 /// Two compute units, as in desktop processors, are slower than the processor beside them.
 const FEWEST_UNITS: u32 = 4;
