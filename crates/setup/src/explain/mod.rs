@@ -83,7 +83,7 @@ pub struct Finding {
     pub how_sure: String,
     /// What the machine says to it.
     pub machine: MachineSays,
-    /// Lines that show it, from 1; at most [`scan::SHOWN_LINES`] of them.
+    /// Lines that show it, from 1; the first few of them.
     pub lines: Vec<u64>,
     /// How many times it was seen.
     pub count: u64,
