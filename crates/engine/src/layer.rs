@@ -12,6 +12,7 @@ use tunesmith_protocol::Recompute;
 
 use crate::adapter::LoraGroup;
 use crate::batch::{Packed, RowGroup};
+use crate::fused;
 
 /// Frozen projections of one input, one above the other in one matrix, with their adapters.
 pub(crate) struct Projections {
@@ -121,6 +122,9 @@ pub(crate) struct Norm {
 impl Norm {
     /// y = w · x / √(mean(x²) + eps) over the last dimension, and the reciprocal root in f32 for the backward pass.
     pub(crate) fn forward(&self, x: &Tensor) -> (Tensor, Tensor) {
+        if fused::fits(&[x, &self.weight]) {
+            return fused::rms_norm(x, &self.weight, self.eps);
+        }
         let wide = x.to_kind(Kind::Float);
         let reciprocal = (wide.square().mean_dim(-1, true, Kind::Float) + self.eps).rsqrt();
         let y = (wide * &reciprocal).to_kind(x.kind()).g_mul_(&self.weight);
@@ -135,6 +139,15 @@ impl Norm {
         let mean = (&dx * &x).mean_dim(-1, true, Kind::Float);
         let pull = mean * reciprocal.pow_tensor_scalar(3) * -1.0;
         dx.g_mul_(reciprocal).addcmul_(&x, &pull).to_kind(kind)
+    }
+
+    /// Adds what [`Norm::backward`] gives to `total`, the gradient that reaches x by another way. May overwrite dy.
+    fn backward_add_(&self, total: &mut Tensor, x: &Tensor, reciprocal: &Tensor, dy: Tensor) {
+        if fused::fits(&[total, x, reciprocal, &self.weight, &dy]) {
+            fused::rms_norm_backward_add_(total, x, reciprocal, &self.weight, &dy);
+        } else {
+            let _ = total.g_add_(&self.backward(x, reciprocal, dy));
+        }
     }
 }
 
@@ -287,9 +300,28 @@ impl Layer {
 
     /// middle + down(σ(gate)·gate·up), and what the adapter of `down` keeps.
     fn down(&self, middle: &Tensor, gate_up: &Tensor) -> (Tensor, Option<Tensor>) {
-        let (gate, up) = (self.gate_up.part(gate_up, 0), self.gate_up.part(gate_up, 1));
-        let (mut y, xa) = self.down.forward(&gate.silu().g_mul_(&up));
+        let (mut y, xa) = self.down.forward(&self.swiglu(gate_up));
         (y.g_add_(middle), xa)
+    }
+
+    /// σ(gate)·gate·up.
+    fn swiglu(&self, gate_up: &Tensor) -> Tensor {
+        if fused::fits(&[gate_up]) {
+            return fused::swiglu(gate_up);
+        }
+        let (gate, up) = (self.gate_up.part(gate_up, 0), self.gate_up.part(gate_up, 1));
+        gate.silu().g_mul_(&up)
+    }
+
+    /// The gradients of gate and up, in the places of their values: h = f·g with f = e·σ(e); dg = dh·f, de = silu'(e)·dh·g.
+    fn swiglu_backward_(&self, gate_up: &Tensor, dh: &Tensor) {
+        if fused::fits(&[gate_up, dh]) {
+            return fused::swiglu_backward_(gate_up, dh);
+        }
+        let (gate, up) = (self.gate_up.part(gate_up, 0), self.gate_up.part(gate_up, 1));
+        let through_gate = dh * &up;
+        let _ = dh.mul_out(&up, &gate.silu());
+        let _ = gate.silu_backward_grad_input(&gate, &through_gate);
     }
 
     /// x `[tokens, hidden]` → y of the same shape, and the tape for the backward pass, without what `recompute` says
@@ -340,38 +372,22 @@ impl Layer {
     }
 
     /// dy `[tokens, hidden]` → dx, or nothing where nothing below wants it. Adds the adapters' gradients.
-    pub(crate) fn backward(
-        &self,
-        tape: Tape,
-        mut dy: Tensor,
-        batch: &Packed,
-        want_dx: bool,
-    ) -> Option<Tensor> {
+    pub(crate) fn backward(&self, tape: Tape, dy: Tensor, batch: &Packed, want_dx: bool) -> Option<Tensor> {
         let attention = tape
             .attention
             .unwrap_or_else(|| self.attention_half(&tape.x, batch));
         let mlp = tape.mlp.unwrap_or_else(|| self.mlp_half(&attention.middle));
-        // SwiGLU: h = f·g with f = e·σ(e); dg = dh·f, de = silu'(e)·dh·g. Both gradients take their values' places.
-        let (gate, up) = (
-            self.gate_up.part(&mlp.gate_up, 0),
-            self.gate_up.part(&mlp.gate_up, 1),
-        );
-        let f = gate.silu();
-        let h = &f * &up;
+        let h = self.swiglu(&mlp.gate_up);
         let dh = self.down.backward(&h, tape.down_xa.as_ref(), &dy, true)?;
         drop(h);
-        let through_gate = &dh * &up;
-        let _ = dh.mul_out(&up, &f);
-        let _ = gate.silu_backward_grad_input(&gate, &through_gate);
-        drop((dh, f, through_gate));
+        self.swiglu_backward_(&mlp.gate_up, &dh);
+        drop(dh);
         let d_normed = self
             .gate_up
             .backward(&mlp.normed, mlp.xa.as_ref(), &mlp.gate_up, true)?;
-        let mut dx = dy.g_add_(
-            &self
-                .post_norm
-                .backward(&attention.middle, &mlp.reciprocal, d_normed),
-        );
+        let mut dx = dy;
+        self.post_norm
+            .backward_add_(&mut dx, &attention.middle, &mlp.reciprocal, d_normed);
         drop(mlp);
 
         let d_attended = self
@@ -381,7 +397,9 @@ impl Layer {
         let d_normed = self
             .qkv
             .backward(&attention.normed, attention.qkv.xa.as_ref(), &d_qkv, want_dx)?;
-        Some(dx.g_add_(&self.input_norm.backward(&tape.x, &attention.reciprocal, d_normed)))
+        self.input_norm
+            .backward_add_(&mut dx, &tape.x, &attention.reciprocal, d_normed);
+        Some(dx)
     }
 
     /// d_attended `[tokens, heads × head_dim]` → the gradient of the projections' common output `[tokens, Σ out]`.

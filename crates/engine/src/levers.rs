@@ -13,6 +13,7 @@ use tunesmith_protocol::{DType, Lora, Optimizer, Recompute, Schedule, TARGET_MOD
 
 use crate::adapter::Adapter;
 use crate::batch::Packed;
+use crate::fused::TORCHS_OPERATIONS;
 use crate::layer::{GRAPH_ATTENTION, Layer, Norm, Projections};
 use crate::model::Decoder;
 use crate::optimizer::{AdamW, clip};
@@ -49,6 +50,8 @@ struct Variant {
     name: &'static str,
     layers: Layers,
     head: Head,
+    /// Norm and SwiGLU in one pass each, where the layers are written out.
+    fused: bool,
     /// One tensor for all adapter weights, or one for each matrix.
     flat: bool,
     recompute: Recompute,
@@ -69,6 +72,7 @@ const NAIVE: Variant = Variant {
     name: "naive: one autograd tape, the head everywhere, all logits at once, a tensor for each matrix",
     layers: Layers::Autograd,
     head: Head::Everywhere,
+    fused: false,
     flat: false,
     recompute: Recompute::None,
     padded: false,
@@ -79,6 +83,7 @@ const ALL: Variant = Variant {
     name: "all levers",
     layers: Layers::KernelByName,
     head: Head::SupervisedChunked,
+    fused: true,
     flat: true,
     ..NAIVE
 };
@@ -112,6 +117,12 @@ fn variants() -> Vec<Variant> {
             ..NAIVE
         },
         Variant {
+            name: "naive + layers written out, attention by name, norm and SwiGLU in one pass",
+            layers: Layers::KernelByName,
+            fused: true,
+            ..NAIVE
+        },
+        Variant {
             name: "naive + flat adapter tensors",
             flat: true,
             ..NAIVE
@@ -135,6 +146,11 @@ fn variants() -> Vec<Variant> {
         Variant {
             name: "all levers but attention by name",
             layers: Layers::WrittenOut,
+            ..ALL
+        },
+        Variant {
+            name: "all levers but norm and SwiGLU in one pass",
+            fused: false,
             ..ALL
         },
         Variant {
@@ -220,6 +236,7 @@ impl Bench {
     /// One optimizer step; gives its loss.
     fn step(&mut self, variant: Variant) -> f64 {
         GRAPH_ATTENTION.store(variant.layers == Layers::WrittenOut, Ordering::Relaxed);
+        TORCHS_OPERATIONS.store(!variant.fused, Ordering::Relaxed);
         let mut rows = if variant.rows == Batch::Even {
             self.even.clone()
         } else {

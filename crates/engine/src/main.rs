@@ -11,6 +11,7 @@ mod checks;
 mod error;
 #[cfg(feature = "inject-faults")]
 mod faults;
+mod fused;
 mod generate;
 mod gpu;
 mod layer;
