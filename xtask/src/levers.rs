@@ -64,7 +64,7 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
 
     stages.begin(
         "levers",
-        "17 ways to compute a step, six rounds: about five minutes on two cores",
+        "19 ways to compute a step, six rounds: about five minutes on two cores",
     );
     let mut test = workspace.cargo_with_torch(&prepared);
     test.args(["test", "-p", "tunesmith-engine", "--bin", "tunesmith-engine"])

@@ -127,17 +127,18 @@ fn trainer(engine: TrainingEngine, settings: &Settings) -> Result<Option<EngineL
 }
 
 fn settings(global: &Global) -> Result<Settings, CliError> {
-    settings_with(global, on_signals()?.stop)
+    let stop = on_signals()?.stop;
+    Ok(with_global(Settings::from_env()?, global, stop))
 }
 
-/// As [`settings`], for a command that looks out for signals itself.
-fn settings_with(global: &Global, stop: StopToken) -> Result<Settings, CliError> {
-    Ok(Settings {
+/// Settings with what every command takes.
+fn with_global(settings: Settings, global: &Global, stop: StopToken) -> Settings {
+    Settings {
         device: global.device.clone(),
         threads: global.threads.map(usize::from),
         stop,
-        ..Settings::from_env()?
-    })
+        ..settings
+    }
 }
 
 /// Runs a command of set-up, and ends with it when this program's standard input closes.

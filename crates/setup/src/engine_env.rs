@@ -12,7 +12,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::env_vars;
-use crate::environments::{self, Engine};
+use crate::environments::{self, Engine, sorted_children};
 use crate::error::SetupError;
 use crate::folders::Folders;
 
@@ -168,17 +168,6 @@ pub fn find_engine() -> Option<PathBuf> {
         .ok()?
         .with_file_name(format!("tunesmith-engine{}", std::env::consts::EXE_SUFFIX));
     beside.is_file().then_some(beside)
-}
-
-fn sorted_children(folder: &Path) -> Vec<PathBuf> {
-    let mut children: Vec<_> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
-    children.sort();
-    children
 }
 
 /// What stands in `torch/version.py`.

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use tunesmith_lab::{
-    pipeline::{self, LabError},
+    pipeline::{self, LabError, Settings},
     recipe::Recipe,
     supervisor::EngineLocation,
 };
@@ -21,7 +21,7 @@ use crate::args::{self, Global};
 use crate::consent::agreed;
 use crate::errors::CliError;
 use crate::terminal::Terminal;
-use crate::{Done, Signals, settings_with};
+use crate::{Done, Signals, with_global};
 
 /// Questions of the whole fixed test split.
 const ALL_QUESTIONS: usize = 300;
@@ -42,13 +42,13 @@ pub(crate) fn quickstart(
     if global.device.is_none() {
         chosen = choose(args.yes, signals, terminal)?;
     }
-    let mut settings = settings_with(global, signals.stop.clone())?;
-    if let Some(device) = chosen.device {
-        settings.device = Some(device);
-    }
-    if let Some(engine) = chosen.engine {
-        settings.engine = engine;
-    }
+    // An engine on a torch of the user's own needs no other to be installed.
+    let base = match chosen.engine {
+        Some(engine) => Settings::new(Folders::from_env()?, engine),
+        None => Settings::from_env()?,
+    };
+    let mut settings = with_global(base, global, signals.stop.clone());
+    settings.device = chosen.device.or(settings.device);
     let calibration = pipeline::calibrate(&settings, false, terminal)?;
     terminal.finish();
     terminal.note(&calibration_line(&calibration));

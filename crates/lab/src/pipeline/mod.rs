@@ -64,7 +64,12 @@ impl Settings {
     pub fn from_env() -> Result<Self, LabError> {
         let folders = Folders::from_env()?;
         let engine = surroundings::on_planned_card(EngineLocation::find(&folders)?);
-        Ok(Self {
+        Ok(Self::new(folders, engine))
+    }
+
+    /// Settings for this engine; the rest is the default.
+    pub fn new(folders: Folders, engine: EngineLocation) -> Self {
+        Self {
             folders,
             engine,
             trainer: None,
@@ -73,7 +78,7 @@ impl Settings {
             threads: None,
             evaluate: true,
             stop: StopToken::new(),
-        })
+        }
     }
 
     fn start_engine(&self) -> Result<Engine, SupervisorError> {

@@ -37,14 +37,7 @@ pub fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
     if !unknown.is_empty() {
         let _ = write!(out, "\nnot known ({})\n", unknown.len());
         if verbose {
-            for check in unknown {
-                line(
-                    &mut out,
-                    "  ",
-                    "    ",
-                    &format!("{}: {}", heading(check), check.found),
-                );
-            }
+            one_by_one(&mut out, &unknown);
         } else {
             for (reason, ids) in by_reason(&unknown) {
                 line(&mut out, "  ", "    ", &format!("{reason}: {}", ids.join(", ")));
@@ -55,14 +48,7 @@ pub fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
     if !good.is_empty() {
         let _ = write!(out, "\nin order ({})\n", good.len());
         if verbose {
-            for check in good {
-                line(
-                    &mut out,
-                    "  ",
-                    "    ",
-                    &format!("{}: {}", heading(check), check.found),
-                );
-            }
+            one_by_one(&mut out, &good);
         } else {
             line(
                 &mut out,
@@ -80,6 +66,13 @@ pub fn text(diagnosis: &Diagnosis, verbose: bool) -> String {
         let _ = write!(out, "\n{without_meaning} more checks have no meaning here\n");
     }
     out
+}
+
+/// Each check with what was found.
+fn one_by_one(out: &mut String, checks: &[&Check]) {
+    for check in checks {
+        line(out, "  ", "    ", &format!("{}: {}", heading(check), check.found));
+    }
 }
 
 fn matter(out: &mut String, check: &Check) {

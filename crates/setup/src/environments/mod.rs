@@ -14,6 +14,7 @@ mod verify;
 mod versions;
 
 pub use diff::{Change, EnvDiff, Side, diff};
+pub(crate) use site::sorted_children;
 pub use site::{
     Kernels, Package, TritonOwner, packages, rocblas_kernels, site_packages, triton_backends, triton_owners,
 };
