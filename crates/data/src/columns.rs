@@ -98,6 +98,20 @@ impl Role {
         }
     }
 
+    /// Why a column was used as this, for people: it was chosen, or its name or its content tells.
+    pub fn why(self, column: &str, chosen: &Columns) -> &'static str {
+        let usual = self
+            .usual_names()
+            .iter()
+            .any(|usual| usual.eq_ignore_ascii_case(column));
+        match self {
+            _ if chosen.get(&self).is_some_and(|name| name == column) => "you chose it",
+            _ if usual => "its name is a usual one for this",
+            Self::Messages => "it holds conversations",
+            _ => "it is the text beside an answer",
+        }
+    }
+
     /// Whether a row may lack it.
     fn optional(self) -> bool {
         matches!(self, Self::Input | Self::System | Self::Id)

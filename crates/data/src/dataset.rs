@@ -183,15 +183,41 @@ impl DataSet {
         Self::read_as(path, Format::of(path)?, chosen)
     }
 
+    /// As [`DataSet::read`], and stops after so many rows: also tells whether these are all. What comes after them is
+    /// not checked. JSON lines and Parquet are read no further; running text, CSV and a JSON list are read whole, and
+    /// the latter is parsed whole.
+    ///
+    /// # Errors
+    /// As [`DataSet::read`], of what was read.
+    pub fn read_first(path: &Path, chosen: &Columns, most_rows: usize) -> Result<(Self, bool), DataError> {
+        Self::read_up_to(path, Format::of(path)?, chosen, most_rows)
+    }
+
     fn read_as(path: &Path, format: Format, chosen: &Columns) -> Result<Self, DataError> {
+        Ok(Self::read_up_to(path, format, chosen, usize::MAX)?.0)
+    }
+
+    fn read_up_to(
+        path: &Path,
+        format: Format,
+        chosen: &Columns,
+        most_rows: usize,
+    ) -> Result<(Self, bool), DataError> {
         let read_error = |source| read_error(path, source);
         if matches!(format, Format::Text | Format::Markdown) {
             let bytes = std::fs::read(path).map_err(read_error)?;
-            return running_text(path, &bytes, format, chosen);
+            return Ok((running_text(path, &bytes, format, chosen)?, true));
         }
         let file = File::open(path).map_err(read_error)?;
         let mut collected = Collected::new(chosen);
-        let each = &mut |row: Row| collected.take(row);
+        let mut taken = 0;
+        let each = &mut |row: Row| {
+            if taken == most_rows {
+                return Err(Fault::Enough);
+            }
+            taken += 1;
+            collected.take(row)
+        };
         let done = match format {
             Format::JsonLines => jsonl::read(BufReader::new(file), each),
             Format::Parquet => parquet::read(file, each),
@@ -202,8 +228,12 @@ impl DataSet {
                     _ => json::read(&bytes, each),
                 }),
         };
-        done.map_err(|fault| fault.into_error(path, format))?;
-        collected.finish(path, format)
+        let whole = match done {
+            Ok(()) => true,
+            Err(Fault::Enough) => false,
+            Err(fault) => return Err(fault.into_error(path, format)),
+        };
+        Ok((collected.finish(path, format)?, whole))
     }
 }
 
@@ -288,6 +318,8 @@ pub(crate) enum Fault {
     Io(io::Error),
     File(String),
     Row(Place, LineProblem),
+    /// Nothing is wrong: no more rows are wanted.
+    Enough,
 }
 
 impl From<io::Error> for Fault {
@@ -300,6 +332,10 @@ impl Fault {
     fn into_error(self, path: &Path, format: Format) -> DataError {
         match self {
             Self::Io(source) => read_error(path, source),
+            // Never an error: whoever wants no more rows stops by it and says so.
+            Self::Enough => DataError::Empty {
+                path: path.to_owned(),
+            },
             Self::File(reason) => DataError::Damaged {
                 path: path.to_owned(),
                 format: format.name(),

@@ -493,7 +493,11 @@ impl Encoder {
         }
     }
 
-    fn sample(&self, id: &str, row: &Row) -> Result<Sample, DataError> {
+    /// A row as text, in pieces that are supervised or not.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenize`] when the tokenizer cannot decode it.
+    pub fn sample(&self, id: &str, row: &Row) -> Result<Sample, DataError> {
         let mut parts = Vec::new();
         let mut start = 0;
         for marks in row.supervised.chunk_by(|a, b| a == b) {
@@ -593,4 +597,4 @@ fn where_they_part(expected: &str, found: &str) -> (String, String) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -24,6 +24,7 @@ mod jsonl;
 mod names;
 mod order;
 mod parquet;
+mod preview;
 mod report;
 mod rows;
 mod text;
@@ -45,6 +46,9 @@ pub use encoder::{Encoder, LongRows, Policy};
 pub use error::{DataError, LineProblem, RowsProblem};
 pub use files::hash_file;
 pub use order::epoch_order;
+pub use preview::{
+    Preview, PreviewColumn, PreviewMessage, PreviewRow, PreviewTrouble, PreviewWish, TokenPreview, preview,
+};
 pub use report::{RowsReport, Sample, SamplePart};
 pub use rows::{ROWS_FILE, ROWS_MANIFEST, Row, Rows, RowsInfo, RowsManifest};
 pub use text::Document;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use tunesmith_data::epoch_order;
-use tunesmith_protocol::{ParentLine, Prompt, decode_event, decode_request};
+use tunesmith_protocol::{ParentLine, Prompt, decode_command, decode_event, decode_notice, decode_request};
 
 fn document() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/PROTOCOL.md");
@@ -19,7 +19,11 @@ fn read_and_written(line: &str) -> Value {
     let kind = serde_json::from_str::<Value>(line).unwrap()["type"]
         .as_str()
         .map(str::to_owned);
+    let of_a_task = serde_json::from_str::<Value>(line).unwrap()["task"].is_number();
     match kind.as_deref() {
+        Some("start" | "stop") if of_a_task => serde_json::to_value(decode_command(line).unwrap()).unwrap(),
+        Some("welcome") => serde_json::to_value(decode_notice(line).unwrap()).unwrap(),
+        Some(_) if of_a_task => serde_json::to_value(decode_notice(line).unwrap()).unwrap(),
         Some("job" | "stop") => serde_json::to_value(decode_request(line).unwrap()).unwrap(),
         Some(_) => match decode_event(line) {
             ParentLine::Event(event) => serde_json::to_value(event).unwrap(),
@@ -55,14 +59,30 @@ fn every_message_of_the_document_is_understood_whole() {
         "step",
         "check",
         "checkpoint",
+        "piece",
         "answer",
         "log",
         "error",
         "result",
         "bye",
+        "welcome",
+        "started",
+        "stage",
+        "run",
+        "finding",
+        "answered",
+        "ended",
+        "refused",
     ];
     for kind in kinds {
         assert!(shown(kind), "{kind} has no example");
+    }
+    for work in ["calibrate", "train", "resume", "answer", "setup", "report"] {
+        let start = format!("\"work\":\"{work}\"");
+        assert!(
+            lines.iter().any(|line| line.contains(&start)),
+            "{work} has no example"
+        );
     }
 }
 

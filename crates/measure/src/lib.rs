@@ -8,7 +8,8 @@
 //! - [`step_flops`]: floating-point operations of training steps.
 //! - [`MfuReport`]: those operations against both peaks.
 //! - [`MemoryNeed`]: the memory that a training needs, before it starts.
-//! - [`summarise`]: a run's steps to a [`TrainingSummary`].
+//! - [`summarise`]: a run's steps to a [`TrainingSummary`]; [`StepCounter`] the same step by step.
+//! - [`pareto`]: which configurations none beats at memory against throughput.
 //! - [`stats`]: spread, tests and intervals.
 //! - [`judge`]: whether a training can be believed.
 
@@ -17,6 +18,7 @@ mod flops;
 pub mod judge;
 mod memory;
 mod mfu;
+pub mod pareto;
 mod shape;
 pub mod stats;
 mod summary;
@@ -28,7 +30,7 @@ pub use memory::{MemoryNeed, MemoryWork};
 pub use mfu::{MfuPair, MfuReport, Peaks, PracticalPeak, practical_peak};
 pub use shape::{LoraShape, ModelShape, Projection};
 pub use summary::{
-    LossSummary, Range, Spread, StepFault, StepPoint, SummaryContext, TrainingSummary, default_discard,
-    summarise,
+    LossSummary, Range, Spread, StepCounter, StepFault, StepPoint, SummaryContext, TrainingSummary,
+    default_discard, summarise,
 };
 pub use units::{Gib, Mfu, Tflops};

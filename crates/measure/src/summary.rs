@@ -260,30 +260,53 @@ fn fault_of(step: &Step, added: Added) -> Option<StepFault> {
     }
 }
 
-/// The figures of a training from its steps, in order, one per step (of a resumed run, without the steps that the
-/// resume threw away). Never fails: an empty or broken run has a summary that says so.
-pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
-    let discard = context
-        .discard
-        .unwrap_or_else(|| default_discard(steps.len()))
-        .min(steps.len());
-    let mut points = Vec::with_capacity(steps.len());
-    let mut window = Window::default();
-    for (index, step) in steps.iter().enumerate() {
-        let added = Added::between(index.checked_sub(1).map(|before| &steps[before]), step);
-        let reason = fault_of(step, added);
-        let flops = step_flops(
-            &context.shape,
-            &context.lora,
-            &work_of(step, added, context.recomputed),
-        );
-        let counts = reason.is_none();
-        let steady = index >= discard;
-        if counts && steady {
-            window.add(step, added, flops);
+/// Counts the steps of a training one after the other, for who shows it while it goes on. [`summarise`] counts with the
+/// same, so a figure on the way and the one in the record are of one formula.
+#[derive(Clone, Debug)]
+pub struct StepCounter {
+    /// Without it there is nothing to count operations from, and no MFU.
+    context: Option<SummaryContext>,
+    discard: usize,
+    seen: usize,
+    before: Option<Step>,
+    window: Window,
+}
+
+impl StepCounter {
+    /// Nothing is counted yet. `steps` is the number of steps that are expected in all; the warm-up that is left out
+    /// follows from it where the context does not say. Without a context speeds are counted and operations are not.
+    pub fn new(context: Option<SummaryContext>, steps: usize) -> Self {
+        let discard = context
+            .as_ref()
+            .and_then(|context| context.discard)
+            .unwrap_or_else(|| default_discard(steps))
+            .min(steps);
+        Self {
+            context,
+            discard,
+            seen: 0,
+            before: None,
+            window: Window::default(),
         }
-        let speed = Tflops::from_operations(flops.model(), step.dt_secs);
-        points.push(StepPoint {
+    }
+
+    /// Counts the next step.
+    pub fn count(&mut self, step: &Step) -> StepPoint {
+        let added = Added::between(self.before.as_ref(), step);
+        let reason = fault_of(step, added);
+        let counts = reason.is_none();
+        let steady = self.seen >= self.discard;
+        let flops = self.context.as_ref().map(|context| {
+            let work = work_of(step, added, context.recomputed);
+            step_flops(&context.shape, &context.lora, &work)
+        });
+        if counts && steady {
+            self.window.add(step, added, flops.unwrap_or_default());
+        }
+        let speed = flops.and_then(|flops| Tflops::from_operations(flops.model(), step.dt_secs));
+        let peak = self.context.as_ref().and_then(|context| context.peaks.practical);
+        self.pass_over(step);
+        StepPoint {
             step: step.step,
             loss: step.loss.filter(|loss| loss.is_finite()),
             grad_norm: step.grad_norm.filter(|norm| norm.is_finite()),
@@ -291,17 +314,56 @@ pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
             dt_secs: step.dt_secs,
             tokens_per_sec: counts.then(|| added.real as f64 / step.dt_secs),
             mfu_exact_practical: speed
-                .zip(context.peaks.practical)
+                .zip(peak)
                 .filter(|_| counts)
                 .and_then(|(reached, peak)| Mfu::from_speed(reached, peak)),
             peak_gib: step.peak_bytes.map(Gib::from_bytes),
             valid: counts,
             reason,
             steady,
-        });
+        }
     }
 
-    let mfu = MfuReport::new(&window.flops, window.secs(), context.peaks);
+    /// Takes note of a step that cannot be counted, because those before it are not known: its counters are where
+    /// those of the next one begin.
+    pub fn pass_over(&mut self, step: &Step) {
+        self.seen += 1;
+        self.before = Some(step.clone());
+    }
+
+    /// The step that was counted or passed over last.
+    pub fn last(&self) -> Option<&Step> {
+        self.before.as_ref()
+    }
+
+    /// Real tokens of the steady window over the wall time of its valid steps, so far (M6).
+    pub fn steady_tokens_per_sec(&self) -> Option<f64> {
+        rate(self.window.real, self.window.secs())
+    }
+
+    /// The same with padding counted (M12).
+    fn steady_padded_tokens_per_sec(&self) -> Option<f64> {
+        rate(self.window.padded, self.window.secs())
+    }
+
+    /// Operations of the steady window so far over its wall time, against both peaks (M2).
+    pub fn mfu(&self) -> Option<MfuReport> {
+        let context = self.context.as_ref()?;
+        MfuReport::new(&self.window.flops, self.window.secs(), context.peaks)
+    }
+}
+
+fn rate(tokens: u64, secs: f64) -> Option<f64> {
+    (tokens > 0 && secs > 0.0).then(|| tokens as f64 / secs)
+}
+
+/// The figures of a training from its steps, in order, one per step (of a resumed run, without the steps that the
+/// resume threw away). Never fails: an empty or broken run has a summary that says so.
+pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
+    let mut counter = StepCounter::new(Some(context.clone()), steps.len());
+    let points: Vec<StepPoint> = steps.iter().map(|step| counter.count(step)).collect();
+    let window = &counter.window;
+    let mfu = counter.mfu();
     let mut findings = cross_checks(steps, &points);
     findings.extend(mfu.as_ref().and_then(faster_than_the_peak));
     let wall_secs = wall_secs(steps);
@@ -309,14 +371,13 @@ pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
     let real_tokens = last.map_or(0, |step| step.real_tokens);
     let padded_tokens = last.map_or(0, |step| step.padded_tokens);
     let supervised_tokens = last.map_or(0, |step| step.supervised_tokens);
-    let rate = |tokens: u64, secs: f64| (tokens > 0 && secs > 0.0).then(|| tokens as f64 / secs);
     let valid: Vec<&StepPoint> = points.iter().filter(|point| point.valid).collect();
     let losses: Vec<f64> = valid.iter().filter_map(|point| point.loss).collect();
     let norms: Vec<f64> = valid.iter().filter_map(|point| point.grad_norm).collect();
     TrainingSummary {
         total_steps: steps.len(),
         valid_steps: valid.len(),
-        discarded_steps: discard,
+        discarded_steps: counter.discard,
         steady_steps: window.step_secs.len(),
         steady_secs: window.secs(),
         real_tokens,
@@ -330,8 +391,8 @@ pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
             .filter(|secs| secs.is_finite()),
         whole_run_tokens_per_sec: rate(real_tokens, wall_secs),
         whole_run_padded_tokens_per_sec: rate(padded_tokens, wall_secs),
-        steady_tokens_per_sec: rate(window.real, window.secs()),
-        steady_padded_tokens_per_sec: rate(window.padded, window.secs()),
+        steady_tokens_per_sec: counter.steady_tokens_per_sec(),
+        steady_padded_tokens_per_sec: counter.steady_padded_tokens_per_sec(),
         step_secs: Spread::of(&window.step_secs),
         loss: loss_summary(&losses),
         grad_norm: Range::of(&norms),
@@ -344,7 +405,7 @@ pub fn summarise(steps: &[Step], context: &SummaryContext) -> TrainingSummary {
 }
 
 /// Sums over the valid steps of the steady window.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct Window {
     real: u64,
     padded: u64,

@@ -14,9 +14,11 @@ mod folder;
 mod gguf;
 pub mod hub;
 mod model;
+mod pieces;
 
 pub use caught::caught;
 pub use chat_template::{ChatTemplate, Message};
 pub use config::{Architecture, ModelConfig, RopeScaling};
 pub use error::ModelError;
 pub use model::Model;
+pub use pieces::Pieces;

@@ -24,7 +24,7 @@ mod tree;
 #[cfg(windows)]
 mod windows;
 
-pub use capture::{CaptureError, CaptureOptions, CaptureSummary, Redaction, capture};
+pub use capture::{CaptureError, CaptureOptions, CaptureSummary, Redaction, capture, redacted};
 pub use cards::{Card, CardFacts, CardId, CardTable, CardsError, DeviceFacts, Family, KnownDevice, Unit};
 pub use cpu::CpuFeatures;
 pub use detect::detect;

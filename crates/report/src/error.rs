@@ -8,6 +8,9 @@ pub enum ReportError {
     /// The text is no report.
     #[error("this is not a report: {0}")]
     NotAReport(#[source] serde_json::Error),
+    /// The text begins like a report and then breaks.
+    #[error("this report is damaged: {0}")]
+    Damaged(#[source] serde_json::Error),
     /// A report of a later version that this program cannot read.
     #[error("this report has schema version {found}, and this program reads up to {known}")]
     TooNew {
@@ -37,6 +40,7 @@ impl ReportError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotAReport(_) => "not_a_report",
+            Self::Damaged(_) => "report_damaged",
             Self::TooNew { .. } => "report_too_new",
             Self::Render(_) => "report_not_rendered",
             Self::Encode(_) => "report_not_encoded",
@@ -48,6 +52,7 @@ impl ReportError {
     pub fn hints(&self) -> Vec<String> {
         let hint = match self {
             Self::NotAReport(_) => "choose the report.json that lies beside a report.html",
+            Self::Damaged(_) => "ask for the file again; it was cut short or changed on its way",
             Self::TooNew { .. } => "open it with the version of Tunesmith that wrote it, or a later one",
             Self::Render(_) | Self::Encode(_) => {
                 "the run itself is unharmed; please report this as a fault of Tunesmith"

@@ -17,40 +17,48 @@ const STILL_RIGHT: &str = "Right all along";
 const LONGEST: usize = 1200;
 
 /// What training did to the answers of a kind.
-#[derive(Serialize)]
-pub(crate) struct Examples {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Examples {
     /// e.g. `Fixed`.
-    pub(crate) heading: &'static str,
+    pub heading: &'static str,
     /// What the kind means.
-    pub(crate) meaning: &'static str,
+    pub meaning: &'static str,
     /// Questions of this kind.
-    pub(crate) total: usize,
+    pub total: usize,
     /// Those shown.
-    pub(crate) shown: Vec<Example>,
+    pub shown: Vec<Example>,
 }
 
 /// One question with both answers.
-#[derive(Serialize)]
-pub(crate) struct Example {
-    pub(crate) id: String,
-    pub(crate) category: String,
-    pub(crate) question: String,
-    pub(crate) schema: String,
-    pub(crate) gold: String,
-    pub(crate) before: Shown,
-    pub(crate) after: Shown,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Example {
+    /// Id of the question.
+    pub id: String,
+    /// Its category.
+    pub category: String,
+    /// The question.
+    pub question: String,
+    /// The tables as shown to the model, shortened where very long.
+    pub schema: String,
+    /// The query that was wanted.
+    pub gold: String,
+    /// The base model's answer.
+    pub before: Shown,
+    /// The trained model's answer.
+    pub after: Shown,
 }
 
 /// An answer as shown.
-#[derive(Serialize)]
-pub(crate) struct Shown {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shown {
     /// The whole answer, shortened where very long.
-    pub(crate) text: String,
+    pub text: String,
     /// The query taken out of it, where it is not the whole answer.
-    pub(crate) sql: Option<String>,
-    pub(crate) matches: bool,
+    pub sql: Option<String>,
+    /// Whether it gives the right rows.
+    pub matches: bool,
     /// e.g. `right rows`, `wrong rows`, `does not execute`, `no query found`.
-    pub(crate) word: &'static str,
+    pub word: &'static str,
 }
 
 /// The kinds that have questions, in the order of interest.

@@ -1,7 +1,7 @@
 //! Numbers as people read them: three significant digits, grouped thousands, units that say what they are.
 
 /// A whole number with grouped thousands: `12,345`.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -14,12 +14,12 @@ pub(crate) fn count(value: u64) -> String {
 }
 
 /// Three significant digits, whole above 1,000, a power of ten below 0.001: `1,235`, `12.3`, `0.118`, `2.00×10⁻⁴`.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     significant(value, 3)
 }
 
 /// A number with this many significant digits.
-pub(crate) fn significant(value: f64, digits: i32) -> String {
+pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return "unknown".to_owned();
     }
@@ -44,7 +44,7 @@ pub(crate) fn significant(value: f64, digits: i32) -> String {
 }
 
 /// A learning rate, without trailing zeros: `1×10⁻³`, `2.5×10⁻⁴`.
-pub(crate) fn rate(value: f64) -> String {
+pub fn rate(value: f64) -> String {
     if !value.is_finite() {
         return "unknown".to_owned();
     }
@@ -58,7 +58,7 @@ pub(crate) fn rate(value: f64) -> String {
 }
 
 /// An axis label: as few digits as the distance between ticks needs.
-pub(crate) fn tick(value: f64, distance: f64) -> String {
+pub fn tick(value: f64, distance: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
@@ -97,12 +97,12 @@ fn ten_to(front: &str, power: &str) -> String {
 }
 
 /// Points, one decimal: `41.0`.
-pub(crate) fn points(value: f64) -> String {
+pub fn points(value: f64) -> String {
     format!("{value:.1}")
 }
 
 /// A share as percent with its sign: `18.8 %`, two decimals below 1 %.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     if !value.is_finite() {
         return "unknown".to_owned();
@@ -115,7 +115,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A duration: `0.34 s`, `12.3 s`, `4 min 12 s`, `2 h 05 min`.
-pub(crate) fn duration(secs: f64) -> String {
+pub fn duration(secs: f64) -> String {
     if !secs.is_finite() || secs < 0.0 {
         return "unknown".to_owned();
     }
@@ -130,13 +130,25 @@ pub(crate) fn duration(secs: f64) -> String {
     }
 }
 
+/// Bytes in powers of two: `89 MiB`, `2.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let value = bytes as f64;
+    match value {
+        _ if value < KIB => plural(bytes, "byte"),
+        _ if value < KIB * KIB => format!("{:.0} KiB", value / KIB),
+        _ if value < KIB * KIB * KIB => format!("{:.0} MiB", value / KIB / KIB),
+        _ => format!("{:.1} GiB", value / KIB / KIB / KIB),
+    }
+}
+
 /// `1 step`, `12 steps`.
-pub(crate) fn plural(n: u64, one: &str) -> String {
+pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
 /// At most this many characters, with an ellipsis where some are missing.
-pub(crate) fn shorten(text: &str, most: usize) -> String {
+pub fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }
@@ -144,6 +156,14 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     short.truncate(short.trim_end().len());
     short.push('…');
     short
+}
+
+/// A sentence that begins with a capital, for findings that are written as clauses.
+pub fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }
 
 /// Text for HTML and SVG, for the strings that are put together outside the template.

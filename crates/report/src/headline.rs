@@ -6,7 +6,7 @@ use tunesmith_measure::judge::Severity;
 use tunesmith_protocol::RunStatus;
 
 use crate::compare::why_not_comparable;
-use crate::format::{duration, plural, points};
+use crate::format::{capitalised, duration, plural, points};
 use crate::{Gain, ReportInput};
 
 /// A verdict: each has a shape and a word beside its colour.
@@ -234,12 +234,4 @@ fn noise_sentence(gain: &Gain) -> String {
         }
         _ => noise,
     }
-}
-
-/// A sentence that begins with a capital, for findings that are written as clauses.
-pub(crate) fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }

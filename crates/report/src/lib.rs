@@ -6,24 +6,31 @@
 
 mod bars;
 mod chart;
+mod comparable;
 mod compare;
 mod error;
 mod examples;
-mod format;
+pub mod format;
 mod headline;
 mod html;
 mod input;
+mod preview;
 mod redact;
 mod report;
 mod rules;
 mod write;
 
+pub use comparable::{NotComparable, comparable};
 pub use compare::Gain;
 pub use error::ReportError;
+pub use examples::{Example, Examples, Shown};
 pub use headline::{Headline, Verdict};
+pub use html::{Figure, Group};
 pub use input::{
     AnswerRecord, CategoryScore, CountingRule, EngineRecord, EvaluationResult, RecipeRecord, ReportInput,
 };
+pub use preview::Preview;
 pub use redact::{Secret, redact};
 pub use report::{Report, SCHEMA_VERSION};
-pub use write::{HTML_FILE, JSON_FILE, Written, write};
+pub use rules::MFU_RULES;
+pub use write::{HTML_FILE, JSON_FILE, Written, files_at, write, write_at};

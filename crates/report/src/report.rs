@@ -48,20 +48,29 @@ impl Report {
     /// Reads a report, of another machine too (X15). Unknown fields are ignored.
     ///
     /// # Errors
-    /// [`ReportError::TooNew`] for a later schema version, [`ReportError::NotAReport`] for anything else.
+    /// [`ReportError::TooNew`] for a later schema version, [`ReportError::Damaged`] where JSON begins and breaks off,
+    /// [`ReportError::NotAReport`] for anything else.
     pub fn from_json(text: &str) -> Result<Self, ReportError> {
         #[derive(Deserialize)]
         struct Version {
             schema_version: u32,
         }
-        let version: Version = serde_json::from_str(text).map_err(ReportError::NotAReport)?;
+        let fault = |error: serde_json::Error| {
+            let begins = text.trim_start().starts_with('{');
+            if begins && (error.is_syntax() || error.is_eof()) {
+                ReportError::Damaged(error)
+            } else {
+                ReportError::NotAReport(error)
+            }
+        };
+        let version: Version = serde_json::from_str(text).map_err(fault)?;
         if version.schema_version > SCHEMA_VERSION {
             return Err(ReportError::TooNew {
                 found: version.schema_version,
                 known: SCHEMA_VERSION,
             });
         }
-        serde_json::from_str(text).map_err(ReportError::NotAReport)
+        serde_json::from_str(text).map_err(fault)
     }
 
     /// As JSON, indented, for people and programs.

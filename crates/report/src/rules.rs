@@ -5,6 +5,25 @@ use tunesmith_measure::practical_peak;
 use crate::format::{plural, points};
 use crate::{CountingRule, ReportInput};
 
+/// How operations are counted for MFU, each way with its name: LoRA-exact, 6ND, hardware.
+pub const MFU_RULES: [(&str, &str); 3] = [
+    (
+        "MFU, LoRA-exact",
+        "operations that the mathematics needs, divided by time and peak: forward, input gradients of frozen layers \
+         (none for q, k, v of the first layer), both gradients of the adapters, attention over the causal half, the \
+         head for supervised tokens alone. Padding is counted, since it is computed.",
+    ),
+    (
+        "MFU, 6ND",
+        "6 × parameters × tokens, as most published figures count it. It includes weight gradients that LoRA never \
+         computes, so it reads about half as high again; use it against published 6ND figures alone.",
+    ),
+    (
+        "MFU, hardware",
+        "the LoRA-exact count plus what the backward pass computed again.",
+    ),
+];
+
 /// The rules that every report states, then those of this run.
 pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
     let fixed = [
@@ -30,21 +49,9 @@ pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
             "Time to first step",
             "from the job's arrival to the end of the first step, model loading included.",
         ),
-        (
-            "MFU, LoRA-exact",
-            "operations that the mathematics needs, divided by time and peak: forward, input gradients of frozen layers \
-             (none for q, k, v of the first layer), both gradients of the adapters, attention over the causal half, the \
-             head for supervised tokens alone. Padding is counted, since it is computed.",
-        ),
-        (
-            "MFU, 6ND",
-            "6 × parameters × tokens, as most published figures count it. It includes weight gradients that LoRA never \
-             computes, so it reads about half as high again; use it against published 6ND figures alone.",
-        ),
-        (
-            "MFU, hardware",
-            "the LoRA-exact count plus what the backward pass computed again.",
-        ),
+        MFU_RULES[0],
+        MFU_RULES[1],
+        MFU_RULES[2],
         (
             "Measured peak",
             "mean speed of square matrix products, 2n³ operations each, of the fastest layout in the format that was \

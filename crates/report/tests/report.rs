@@ -15,7 +15,7 @@ use tunesmith_protocol::{
 };
 use tunesmith_report::{
     AnswerRecord, CategoryScore, EngineRecord, EvaluationResult, HTML_FILE, JSON_FILE, RecipeRecord, Report,
-    ReportError, ReportInput, SCHEMA_VERSION, Secret, Verdict, redact, write,
+    ReportError, ReportInput, SCHEMA_VERSION, Secret, Verdict, comparable, files_at, redact, write, write_at,
 };
 
 fn summary(steps: &[Step]) -> TrainingSummary {
@@ -517,6 +517,136 @@ fn the_json_comes_back_whole_and_tolerates_what_it_does_not_know() {
         assert_eq!(error.code(), "not_a_report");
         assert!(!error.hints().is_empty());
     }
+}
+
+#[test]
+fn a_report_that_was_cut_short_is_called_damaged() {
+    let text = Report::new(input()).to_json().unwrap();
+    for end in [text.len() / 2, text.len() - 3, 1] {
+        let error = Report::from_json(&text[..end]).unwrap_err();
+        assert_eq!(error.code(), "report_damaged", "{error}");
+    }
+    assert_eq!(
+        Report::from_json(&text.replace("\"valid_steps\"", "\"steps\""))
+            .unwrap_err()
+            .code(),
+        "not_a_report"
+    );
+}
+
+/// A report whose manifest says what is needed to compare it.
+fn whole() -> ReportInput {
+    ReportInput {
+        manifest: json!({
+            "device": {"backend": "cpu"},
+            "software": {"torch": "2.11.0"},
+            "model": {"name": "SmolLM2", "fingerprint": "aa"},
+            "data": {"rows_sha256": "bb", "test_sha256": "cc"},
+        }),
+        recipe: RecipeRecord {
+            toml: "name = \"a\"\n[train]\nsteps = 24\nmicro_batch = 4\n".into(),
+            ..input().recipe
+        },
+        ..input()
+    }
+}
+
+#[test]
+fn runs_of_one_experiment_may_be_compared_whatever_they_are_called() {
+    let mut other = whole();
+    other.recipe.toml = other.recipe.toml.replace("\"a\"", "\"b\"");
+    other.manifest["run"] = json!({"id": "another"});
+    assert_eq!(comparable(&Report::new(whole()), &Report::new(other)), []);
+}
+
+#[test]
+fn each_difference_is_named_with_the_figures_that_it_concerns() {
+    let first = Report::new(whole());
+    let against = |change: &dyn Fn(&mut ReportInput)| {
+        let mut other = whole();
+        change(&mut other);
+        let found = comparable(&first, &Report::new(other));
+        let found: Vec<String> = found
+            .into_iter()
+            .map(|found| format!("{}: {}", found.figures, found.why))
+            .collect();
+        found.join("\n")
+    };
+    let recipe = against(&|run| run.recipe.toml = run.recipe.toml.replace("= 4", "= 8"));
+    assert_eq!(
+        recipe,
+        "Speed, memory, loss and scores: another recipe: train.micro_batch is 4 and 8"
+    );
+    let device = against(&|run| run.manifest["device"]["backend"] = json!("hip"));
+    assert!(device.contains("another kind of device: cpu and hip"), "{device}");
+    let rows = against(&|run| run.manifest["data"]["rows_sha256"] = json!("dd"));
+    assert_eq!(rows, "Speed, loss and scores: other training rows");
+    let silent = against(&|run| run.manifest = json!({}));
+    assert!(
+        silent.contains("All figures: the second does not say which model it had"),
+        "{silent}"
+    );
+    let asked = against(&|run| run.after = Some(evaluation(10, 50)));
+    assert!(
+        asked.contains("Scores: the two evaluations asked a different number"),
+        "{asked}"
+    );
+    let failed = against(&|run| run.status = RunStatus::Oom);
+    assert_eq!(failed, "Loss and scores: the second ended as oom after 24 steps");
+    let red = against(&|run| run.judge = judgement(Severity::Red));
+    assert!(
+        red.contains("All figures: the second cannot be believed"),
+        "{red}"
+    );
+    let peakless = against(&|run| run.summary.mfu = None);
+    assert!(
+        peakless.contains("MFU: no peak was measured for the second"),
+        "{peakless}"
+    );
+    let format = against(&|run| run.dtype = DType::Bf16);
+    assert!(format.contains("computed in f32 and in bf16"), "{format}");
+}
+
+#[test]
+fn another_rule_of_counting_is_a_reason_of_its_own() {
+    let first = Report::new(whole());
+    let mut second = Report::new(whole());
+    second.run.program_version = "0.9.0".into();
+    second.counting_rules[1].text.push_str(" And so on.");
+    let found = comparable(&first, &second);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].figures, "Steady speed");
+    assert!(found[0].why.contains("0.9.0"), "{}", found[0].why);
+}
+
+#[test]
+fn a_preview_has_the_words_of_the_page() {
+    let report = Report::new(input());
+    let preview = report.preview();
+    let page = report.to_html().unwrap().replace("&#x2f;", "/");
+    assert_eq!(preview.figures.len(), 5);
+    for figure in &preview.figures {
+        assert!(
+            page.contains(&figure.value) && page.contains(figure.label),
+            "{figure:?}"
+        );
+    }
+    assert!(preview.sentences.len() == 3 && preview.examples_sentence.starts_with("Training fixed 29"));
+    assert_eq!(preview.examples[0].heading, "Fixed");
+    assert_eq!(
+        preview.surroundings[1].rows,
+        [["os".to_owned(), "linux".to_owned()]]
+    );
+}
+
+#[test]
+fn a_report_can_be_saved_under_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("my card.html");
+    let written = write_at(&path, &Report::new(input())).unwrap();
+    assert_eq!(written, files_at(&path));
+    assert_eq!(written.json, folder.path().join("my card.json"));
+    assert!(Report::from_json(&std::fs::read_to_string(&written.json).unwrap()).is_ok());
 }
 
 #[test]

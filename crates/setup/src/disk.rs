@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+
 use crate::error::SetupError;
 use crate::progress::Stage;
 
@@ -39,26 +41,52 @@ pub(crate) fn require_free(stage: Stage, path: &Path, needed: u64) -> Result<(),
 /// Bytes that `folders` take on disk together; a file linked into several of them counts once. What vanishes
 /// while it is read counts as nothing: this runs while an installer writes.
 pub fn folder_bytes<P: AsRef<Path>>(folders: &[P]) -> u64 {
+    folder_size(folders, usize::MAX).bytes
+}
+
+/// What folders take on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct FolderSize {
+    /// Bytes.
+    pub bytes: u64,
+    /// Files and folders that were looked at.
+    pub entries: usize,
+    /// Whether that is all of them: false where the limit was met, and the bytes are then a lower bound.
+    pub whole: bool,
+}
+
+/// As [`folder_bytes`], over `most_entries` files and folders at most. Links are counted as what they are and not
+/// followed.
+pub fn folder_size<P: AsRef<Path>>(folders: &[P], most_entries: usize) -> FolderSize {
     let mut seen = std::collections::HashSet::new();
     let mut waiting: Vec<_> = folders
         .iter()
         .map(|folder| folder.as_ref().to_path_buf())
         .collect();
-    let mut total = 0;
+    let mut size = FolderSize {
+        bytes: 0,
+        entries: 0,
+        whole: true,
+    };
     while let Some(folder) = waiting.pop() {
         let Ok(entries) = std::fs::read_dir(folder) else {
             continue;
         };
         for entry in entries.flatten() {
+            if size.entries == most_entries {
+                size.whole = false;
+                return size;
+            }
+            size.entries += 1;
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() {
                 waiting.push(entry.path());
             } else if is_first_link(&meta, &mut seen) {
-                total += allocated(&meta);
+                size.bytes += allocated(&meta);
             }
         }
     }
-    total
+    size
 }
 
 #[cfg(unix)]
@@ -100,6 +128,22 @@ mod tests {
         let error = require_free(Stage::Runtime, temp.path(), u64::MAX).unwrap_err();
         assert_eq!(error.code(), "disk_full");
         assert!(error.to_string().contains("torch runtime"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_walk_ends_at_its_limit_and_follows_no_link() {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = temp.path().join("folder");
+        std::fs::create_dir_all(folder.join("inner")).unwrap();
+        std::fs::write(folder.join("inner/file"), vec![1; 100_000]).unwrap();
+        std::fs::write(temp.path().join("elsewhere"), vec![1; 1_000_000]).unwrap();
+        std::os::unix::fs::symlink(temp.path(), folder.join("up")).unwrap();
+        let all = folder_size(&[&folder], 100);
+        assert_eq!((all.entries, all.whole), (3, true));
+        assert!((100_000..200_000).contains(&all.bytes), "{all:?}");
+        let cut = folder_size(&[&folder], 2);
+        assert_eq!((cut.entries, cut.whole), (2, false));
     }
 
     #[test]

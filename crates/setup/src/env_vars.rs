@@ -21,6 +21,12 @@ pub const TORCH: &str = "TUNESMITH_TORCH";
 /// The Python with torch, transformers and peft that the second engine runs in.
 pub const HF_PYTHON: &str = "TUNESMITH_HF_PYTHON";
 
+/// The program `tunesmith`, for a window that does not find it beside itself.
+pub const PROGRAM: &str = "TUNESMITH_PROGRAM";
+
+/// What draws the window, against what worked last: `wgpu`, `wgpu-gl`, `glow` or `software`.
+pub const RENDERER: &str = "TUNESMITH_RENDERER";
+
 /// The variable's value; an empty one counts as unset.
 pub fn read(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

@@ -113,17 +113,17 @@ impl Folders {
     }
 
     /// The private uv, if set-up had to install one.
-    pub(crate) fn private_uv(&self) -> PathBuf {
+    pub fn private_uv(&self) -> PathBuf {
         self.downloads.join("tools").join("uv")
     }
 
     /// uv's own cache: on one file system with the runtime, so that uv links instead of copying.
-    pub(crate) fn uv_cache(&self) -> PathBuf {
+    pub fn uv_cache(&self) -> PathBuf {
         self.downloads.join("uv-cache")
     }
 
     /// The Python environments that reference figures are computed in.
-    pub(crate) fn references(&self) -> PathBuf {
+    pub fn references(&self) -> PathBuf {
         self.downloads.join("reference")
     }
 

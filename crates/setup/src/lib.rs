@@ -29,7 +29,7 @@ mod reference;
 pub mod runtime;
 mod uv;
 
-pub use disk::{folder_bytes, free_bytes};
+pub use disk::{FolderSize, folder_bytes, folder_size, free_bytes};
 pub use engine_env::{
     EngineEnv, TORCH_MINOR, TorchBuild, engine_env, find_engine, find_torch, loader_variable, wait_policy,
 };

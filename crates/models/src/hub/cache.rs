@@ -23,7 +23,7 @@ pub struct Held {
 }
 
 impl Hub {
-    fn repository_folder(&self, id: &HubId) -> PathBuf {
+    pub(super) fn repository_folder(&self, id: &HubId) -> PathBuf {
         let repo = Repo::new(id.repository().to_owned(), RepoType::Model);
         self.cache().join(repo.folder_name())
     }
@@ -182,7 +182,7 @@ fn missing_in(folder: &Path) -> Vec<String> {
 }
 
 /// What a folder holds, by name; nothing where there is no folder.
-fn entries(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     let read = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = read.map(|entry| entry.path()).collect();
     paths.sort();

@@ -12,6 +12,7 @@ mod error;
 mod fetch;
 mod id;
 mod plan;
+mod remove;
 
 use std::path::{Path, PathBuf};
 

@@ -123,6 +123,12 @@ pub fn capture(
     Ok(summary)
 }
 
+/// A text about the machine below `root` without what names a person or one single machine, as captures have theirs:
+/// for what a user copies to ask others.
+pub fn redacted(root: &Path, text: &str) -> String {
+    Redactor::of_machine(root).text(text)
+}
+
 struct Writer<'a> {
     root: &'a Path,
     folder: PathBuf,

@@ -187,6 +187,16 @@ fn assert_no_secret(files: &BTreeMap<String, String>) {
 }
 
 #[test]
+fn a_text_about_a_machine_loses_what_a_capture_loses() {
+    let machine = machine();
+    let text = "annika on workbench-42: /home/annika/models, card 0000:03:00.0, HF_TOKEN=hf_AbCdEfGhIjKlMnOp";
+    let told = redacted(machine.path(), text);
+    let left: Vec<_> = SECRETS.iter().filter(|secret| told.contains(*secret)).collect();
+    assert!(left.is_empty(), "{left:?} in {told}");
+    assert!(told.contains("card 0000:03:00.0"), "{told}");
+}
+
+#[test]
 fn no_secret_gets_into_a_capture_and_the_set_up_stays() {
     let machine = machine();
     let folder = tempfile::tempdir().unwrap();

@@ -121,6 +121,16 @@ mod tests {
     const LOG: &str = "[    0.000000] Linux version 6.18.4\n[    5.140900] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!\n[    6.0] usb 1-1: new device\n";
 
     #[test]
+    fn the_log_of_a_capture_is_read_though_it_begins_with_a_bracket() {
+        let machine = crate::testing::TestMachine::linux().kernel_log(LOG);
+        let lines = machine.detect().kernel_log.unwrap();
+        assert_eq!(
+            lines,
+            ["[    5.140900] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!"]
+        );
+    }
+
+    #[test]
     fn a_log_is_known_by_its_lines_and_cut_to_the_cards() {
         assert!(looks_like_log(LOG));
         assert!(looks_like_log("Nov 30 12:00:01 host kernel: amdgpu: x\n"));

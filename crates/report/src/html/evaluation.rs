@@ -10,16 +10,16 @@ use crate::{EvaluationResult, Report};
 
 /// Scores before and after.
 #[derive(Serialize)]
-pub(super) struct EvaluationView {
-    sentence: String,
+pub(crate) struct EvaluationView {
+    pub(crate) sentence: String,
     why_not: Option<&'static str>,
     overall: Option<String>,
     categories: Option<String>,
     rows: Vec<EvaluationRow>,
     has_before: bool,
     has_after: bool,
-    examples: Vec<Examples>,
-    examples_sentence: String,
+    pub(crate) examples: Vec<Examples>,
+    pub(crate) examples_sentence: String,
     answers_kept: usize,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct EvaluationRow {
 }
 
 impl EvaluationView {
-    pub(super) fn of(report: &Report) -> Option<Self> {
+    pub(crate) fn of(report: &Report) -> Option<Self> {
         let (before, after) = (report.run.before.as_ref(), report.run.after.as_ref());
         let any = after.or(before)?;
         let why_not = before

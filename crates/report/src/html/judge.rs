@@ -4,7 +4,7 @@
 use serde::Serialize;
 use tunesmith_measure::judge::{Finding, Judgement, Severity};
 
-use crate::headline::capitalised;
+use crate::format::capitalised;
 
 /// The section.
 #[derive(Serialize)]

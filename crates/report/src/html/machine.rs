@@ -117,15 +117,17 @@ fn kernels(calibration: &Calibration) -> String {
     }
 }
 
-/// A group of the manifest.
-#[derive(Serialize)]
-pub(super) struct Group {
-    name: String,
-    rows: Vec<[String; 2]>,
+/// A group of what a report says of the surroundings of its run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// e.g. `machine`.
+    pub name: String,
+    /// Key and value.
+    pub rows: Vec<[String; 2]>,
 }
 
 /// Objects at the top become groups; what lies deeper becomes dotted keys.
-pub(super) fn groups(manifest: &Value) -> Vec<Group> {
+pub(crate) fn groups(manifest: &Value) -> Vec<Group> {
     let Value::Object(fields) = manifest else {
         let mut rows = Vec::new();
         flatten("value", manifest, &mut rows);

@@ -13,9 +13,12 @@ use crate::chart::{ChartPoint, LineChart, Reference};
 use crate::format::{self, count, duration, number, percent, plural, significant};
 use crate::{CountingRule, Headline, Report, ReportError, ReportInput, rules};
 
-use evaluation::EvaluationView;
 use judge::JudgeView;
-use machine::{CalibrationView, Group, groups};
+use machine::CalibrationView;
+
+pub(crate) use evaluation::EvaluationView;
+pub use machine::Group;
+pub(crate) use machine::groups;
 
 /// More rows than this are thinned in the table; the JSON holds all.
 const MOST_ROWS: usize = 1000;
@@ -66,11 +69,7 @@ impl<'a> Page<'a> {
     fn of(report: &'a Report) -> Self {
         let run = &report.run;
         Self {
-            title: if run.recipe.title.is_empty() {
-                run.recipe.name.clone()
-            } else {
-                run.recipe.title.clone()
-            },
+            title: title(run).to_owned(),
             date: date(&run.date),
             recipe_name: &run.recipe.name,
             recipe_title: &run.recipe.title,
@@ -109,14 +108,27 @@ impl<'a> Page<'a> {
     }
 }
 
+/// The recipe's title, or its name where it has none.
+pub(crate) fn title(run: &ReportInput) -> &str {
+    match run.recipe.title.as_str() {
+        "" => &run.recipe.name,
+        title => title,
+    }
+}
+
 /// A key figure: number and unit, and what to know about it.
-#[derive(Serialize)]
-struct Figure {
-    label: &'static str,
-    value: String,
-    unit: &'static str,
-    note: String,
-    known: bool,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Figure {
+    /// What it is.
+    pub label: &'static str,
+    /// The number as text; `unknown` where it is not known.
+    pub value: String,
+    /// Its unit; may be empty.
+    pub unit: &'static str,
+    /// What to know about it.
+    pub note: String,
+    /// Whether it is known.
+    pub known: bool,
 }
 
 impl Figure {
@@ -133,7 +145,7 @@ impl Figure {
     }
 }
 
-fn figures(run: &ReportInput) -> Vec<Figure> {
+pub(crate) fn figures(run: &ReportInput) -> Vec<Figure> {
     let summary = &run.summary;
     let exact = summary.mfu.map(|mfu| mfu.lora_exact);
     let sheet = exact.and_then(|exact| exact.theoretical);
@@ -196,7 +208,7 @@ fn figures(run: &ReportInput) -> Vec<Figure> {
 }
 
 /// The MFU in words: a share of the measured peak, with the spec sheet's beside it.
-fn speed_sentence(run: &ReportInput) -> Option<String> {
+pub(crate) fn speed_sentence(run: &ReportInput) -> Option<String> {
     let mfu = run.summary.mfu.as_ref()?;
     let useful = format!(
         "Training did {} TFLOPS of work that LoRA needs",
@@ -226,7 +238,7 @@ fn speed_sentence(run: &ReportInput) -> Option<String> {
 }
 
 /// What was counted, in words: the whole run beside the steady window.
-fn tokens_sentence(summary: &TrainingSummary) -> Option<String> {
+pub(crate) fn tokens_sentence(summary: &TrainingSummary) -> Option<String> {
     let (real, padded) = (
         summary.whole_run_tokens_per_sec?,
         summary.whole_run_padded_tokens_per_sec?,
@@ -492,7 +504,7 @@ impl MfuTable {
 }
 
 /// `2026-11-30 14:05 UTC`, or the text as it is where it is no time.
-fn date(text: &str) -> String {
+pub(crate) fn date(text: &str) -> String {
     text.parse::<jiff::Timestamp>().map_or_else(
         |_| text.to_owned(),
         |time| time.strftime("%Y-%m-%d %H:%M UTC").to_string(),

@@ -6,8 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tunesmith_probe::System;
 
 use super::environment::clean;
+use crate::Folders;
+use crate::environments::Engine;
+use crate::knowledge::Knowledge;
+use crate::plan::{Plan, PlanRequest, plan};
 
 /// Facts around a machine. Everything may be left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,6 +90,17 @@ pub struct TorchInstall {
     pub command: String,
 }
 
+impl RecipeNeeds {
+    /// The recipe that a plan recommends, where it recommends one.
+    pub fn of_plan(plan: &Plan) -> Option<Self> {
+        plan.recipe.recipe.as_ref().map(|offer| Self {
+            name: offer.id.clone(),
+            memory_bytes: Some(offer.needs_bytes),
+            download_bytes: Some(offer.download_bytes),
+        })
+    }
+}
+
 /// Longest list of processes: more says no more.
 const MAX_PROCESSES: usize = 50;
 
@@ -106,6 +122,16 @@ impl Surroundings {
             swap_bytes: swap_bytes(root),
             gpu_processes: kfd_processes(root),
             ..Surroundings::default()
+        }
+    }
+
+    /// As [`Surroundings::read`], with the recipe that the native engine's plan recommends for `system`, which was
+    /// detected below the same `root`. A machine that no plan fits still has a diagnosis.
+    pub fn of(root: &Path, system: &System, knowledge: &Knowledge, folders: &Folders) -> Surroundings {
+        let plan = plan(system, knowledge, &PlanRequest::new(Engine::Native)).ok();
+        Surroundings {
+            recipe: plan.as_ref().and_then(RecipeNeeds::of_plan),
+            ..Surroundings::read(root, folders.cache(), folders.data())
         }
     }
 }

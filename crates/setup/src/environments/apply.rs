@@ -17,6 +17,19 @@ use crate::python::{Python, find_python, find_python_in, python_in};
 use crate::uv::{Destination, step_command, venv_command};
 
 impl Setup {
+    /// Makes the environment that `spec` describes, and uv first where there is none; see [`Setup::apply`].
+    ///
+    /// # Errors
+    /// As [`Setup::ensure_uv`] and [`Setup::apply`].
+    pub fn carry_out(
+        &self,
+        spec: &InstallSpec,
+        report: &mut dyn FnMut(&Report),
+    ) -> Result<Environment, SetupError> {
+        let uv = self.ensure_uv(report)?.value;
+        Ok(self.apply(&uv, spec, report)?.value)
+    }
+
     /// Makes the environment that `spec` describes, with the help of `uv`, and lets its engine use it. One that is
     /// there already, from the same spec and as the spec expects, is only put to use.
     ///

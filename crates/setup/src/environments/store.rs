@@ -18,7 +18,7 @@ use crate::python::python_in;
 const REMEMBERED: usize = 10;
 
 /// A finished environment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Its name, which is its folder's.
     pub name: String,

@@ -246,6 +246,7 @@ fn others(system: &System, judged: &[Result<Card<'_>, String>], chosen: Option<&
             name: name_of(gpu),
             pci: gpu.pci.clone(),
             hide: same_vendor,
+            can_train: judgement.is_ok(),
             why,
         });
     }

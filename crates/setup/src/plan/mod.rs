@@ -22,9 +22,9 @@ use tunesmith_measure::MemoryNeed;
 use tunesmith_probe::{Platform, System};
 use tunesmith_protocol::DType;
 
-use crate::TorchBuild;
-use crate::environments::{Engine, FoundTorch, InstallSpec};
+use crate::environments::{Engine, FoundTorch, InstallSpec, find_torches};
 use crate::knowledge::{Action, AsOf, AttentionIs, HarmLevel, Knowledge, Os, Standing, Vendor};
+use crate::{Folders, TorchBuild};
 
 pub use install::{uv_arguments, uv_lines};
 pub use script::{Shell, script};
@@ -61,6 +61,15 @@ impl PlanRequest {
             system: None,
             torches: Vec::new(),
         }
+    }
+
+    /// With the torches that lie on the disk of the machine that this program runs on: one that fits saves gigabytes.
+    /// Not for a captured machine, whose disk is another one.
+    #[must_use]
+    pub fn with_torches_here(mut self, folders: &Folders) -> Self {
+        let found = find_torches(folders, &|name| std::env::var_os(name), &[]);
+        self.torches = found.into_iter().map(TorchOnDisk::from).collect();
+        self
     }
 }
 
@@ -308,6 +317,9 @@ pub struct OtherCard {
     pub pci: Option<String>,
     /// Whether programs must be kept from it.
     pub hide: bool,
+    /// Whether it could train in place of the chosen one, if it were asked for.
+    #[serde(default)]
+    pub can_train: bool,
     /// Why it does not train.
     pub why: String,
 }
@@ -465,6 +477,14 @@ pub struct Step {
     pub reboot: bool,
     /// Whether the recommended recipe runs without it.
     pub optional: bool,
+}
+
+impl Step {
+    /// The command as a line for a POSIX shell, each word quoted where it has to be; empty where there is none.
+    pub fn shell_line(&self) -> String {
+        let words: Vec<String> = self.command.iter().map(|word| script::bash(word)).collect();
+        words.join(" ")
+    }
 }
 
 /// The recommended recipe.

@@ -101,6 +101,11 @@ fn recognise(
     content: &mut Content,
     windows: &mut windows::Listings,
 ) {
+    // Before JSON: a log may begin with the bracket of its first time.
+    if super::log::looks_like_log(text) {
+        outputs.logs.push(name.to_owned());
+        return;
+    }
     if text.trim_start().starts_with(['{', '[']) {
         if let Some(value) = json(text) {
             if windows.read_json(name, &value) {
@@ -164,10 +169,6 @@ fn recognise(
         outputs.wsl |= text.contains("WSL environment detected");
         outputs.memory_bytes = outputs.memory_bytes.or(listing.memory_bytes);
         content.add(Rank::Rocminfo, Source::new(name, listing.cards).in_rocm_order());
-        return;
-    }
-    if super::log::looks_like_log(text) {
-        outputs.logs.push(name.to_owned());
         return;
     }
     if super::settings::looks_like_environment(text) {

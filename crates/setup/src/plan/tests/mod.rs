@@ -74,6 +74,27 @@ fn the_plan_of_each_machine_is_the_one_that_was_read_and_approved() {
 }
 
 #[test]
+fn another_card_that_is_said_to_train_gets_a_plan_when_it_is_asked_for() {
+    let mut seen = [0, 0];
+    let machines = MACHINES
+        .into_iter()
+        .chain([("nvidia_and_amd", machines::nvidia_and_amd as fn() -> System)]);
+    for (name, machine) in machines {
+        let system = machine();
+        for other in planned(&system, Engine::Native).others {
+            let request = PlanRequest {
+                device: DeviceChoice::Card(other.index.to_string()),
+                ..PlanRequest::new(Engine::Native)
+            };
+            let asked = plan(&system, &knowledge(), &request);
+            assert_eq!(asked.is_ok(), other.can_train, "{name}: {}", other.name);
+            seen[usize::from(other.can_train)] += 1;
+        }
+    }
+    assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
+}
+
+#[test]
 fn engines_in_python_get_packages_and_overrides_beside_it() {
     insta::assert_snapshot!(
         "rx_7900_xtx_hf",
