@@ -1,5 +1,5 @@
-//! An engine that replays a script, so that every way a run can go wrong is tested through the real supervisor
-//! and the real command line. It speaks the protocol and computes nothing.
+//! An engine that replays a script, so that every way a run can go wrong is tested through the real supervisor, the
+//! real command line and the real window. It speaks the protocol and computes nothing.
 //!
 //! `FAKE_ENGINE_SCRIPT` names a file of JSON lines, each one action, done in order:
 //!
@@ -8,17 +8,29 @@
 //! | `{"hello": 1}` | says hello with this protocol version |
 //! | `{"wait_job": {}}` | waits for the job line |
 //! | `{"emit": {…}}`, `{"raw": "text"}`, `{"stderr": "text"}` | writes a line |
-//! | `{"steps": {"from": 1, "to": 3}}` | writes steps with a falling loss and the tokens that the job's rows have; `"bad": true` leaves loss and norm out |
+//! | `{"steps": {"from": 1, "to": 3}}` | writes steps with a falling loss and the tokens that the job's rows have; see below |
+//! | `{"progress": {"stage": "load", "total": 9, "unit": "tensors"}}` | writes a progress for each unit, from 0; `"delay_ms"` lies between two |
 //! | `{"answer_all": "text"}` | answers every prompt of the job with this text |
+//! | `{"stream_all": {"text": "two words"}}` | the same word by word where the job asks for pieces; `"delay_ms"` lies between two |
+//! | `{"garbage": {"lines": 9, "longest": 100}}` | writes lines of random bytes, the last of them of `longest` bytes; the same each time |
 //! | `{"write_job": "file"}` | writes the job down as JSON |
 //! | `{"save_adapter": {}}` | writes an adapter folder into the run's folder |
-//! | `{"result": {}}` | writes the result of a training or of answers |
+//! | `{"result": {}}` | writes a result that fits the job |
 //! | `{"bye": "ok"}` | says bye with this status |
 //! | `{"wait_stop": {}}` | waits for a request to stop |
 //! | `{"write_pid": "file"}` | writes its process id |
 //! | `{"ignore_termination": {}}` | no longer leaves on SIGTERM |
+//! | `{"ignore_end_of_input": {}}` | no longer leaves when its stdin ends, as no engine may |
 //! | `{"wait_forever": {}}` | does nothing more |
 //! | `{"exit": 3}`, `{"kill_self": 9}` | leaves, or is killed by a signal |
+//!
+//! `steps` may have `"bad": true`, which leaves loss and norm out; `"delay_ms": 20`, the real time from one step to the
+//! next; and `"clock_jump": {"at": 5, "by_secs": -60.0}`, which moves the engine's clock from that step on. An engine that
+//! waits between two steps, progresses or words heeds a stop as a real one does: it saves if it shall, and leaves.
+//!
+//! What tests of a window drive: *slow* is `delay_ms`; *flood* is `"delay_ms": 1`, a thousand steps a second; *silence* is
+//! a hello and `wait_forever`; *out of memory* and *disk full* are an `emit` of an `error` with the code `out_of_memory` or
+//! `disk_full`, then `bye` with `oom` or `crashed`, or an `exit`; *another version* is `{"hello": 99}`.
 //!
 //! An action with `"when": "train"` is passed over unless the job is of that kind. Like every engine it leaves at
 //! once when its stdin ends.
@@ -28,17 +40,19 @@ use std::{
     io::{self, BufRead, Write},
     path::Path,
     process::exit,
-    sync::mpsc::{Receiver, channel},
+    sync::atomic::{AtomicBool, Ordering},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use serde::Deserialize;
 use serde_json::Value;
 use tunesmith_data::{Rows, epoch_order};
 use tunesmith_protocol::{
-    Answer, AnswerStats, Bye, Event, Finish, Hello, Job, Outcome, Prompt, Request, RunStatus, Step,
-    TrainStats, Work, decode_request, encode,
+    Answer, AnswerStats, Bye, Calibration, CopyBandwidth, DType, Event, Finish, GemmMeasurement, Hello,
+    InputSize, Job, KernelCheck, KernelName, Layout, Outcome, Piece, Progress, Prompt, Request, RunStatus,
+    Step, StopHow, TrainStats, ValueCheck, Work, decode_request, encode,
 };
 
 #[derive(Deserialize)]
@@ -58,7 +72,10 @@ enum Action {
     Raw(String),
     Stderr(String),
     Steps(Steps),
+    Progress(Stage),
     AnswerAll(String),
+    StreamAll(Streamed),
+    Garbage(Garbage),
     WriteJob(String),
     SaveAdapter {},
     Result {},
@@ -66,6 +83,7 @@ enum Action {
     WaitStop {},
     WritePid(String),
     IgnoreTermination {},
+    IgnoreEndOfInput {},
     WaitForever {},
     Exit(i32),
     KillSelf(i32),
@@ -77,7 +95,42 @@ struct Steps {
     to: u64,
     #[serde(default)]
     bad: bool,
+    #[serde(default)]
+    delay_ms: u64,
+    #[serde(default)]
+    clock_jump: Option<ClockJump>,
 }
+
+#[derive(Deserialize)]
+struct ClockJump {
+    at: u64,
+    by_secs: f64,
+}
+
+#[derive(Deserialize)]
+struct Stage {
+    stage: String,
+    total: u64,
+    unit: String,
+    #[serde(default)]
+    delay_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Streamed {
+    text: String,
+    #[serde(default)]
+    delay_ms: u64,
+}
+
+#[derive(Deserialize)]
+struct Garbage {
+    lines: usize,
+    longest: usize,
+}
+
+/// Whether the end of stdin is ignored.
+static DEAF: AtomicBool = AtomicBool::new(false);
 
 struct Engine {
     requests: Receiver<Request>,
@@ -114,7 +167,13 @@ fn listen() -> Receiver<Request> {
                 let _ = sender.send(request);
             }
         }
-        exit(1);
+        if !DEAF.load(Ordering::SeqCst) {
+            exit(1);
+        }
+        // The requests have not ended: who waits for one waits for ever.
+        loop {
+            thread::park();
+        }
     });
     requests
 }
@@ -145,18 +204,22 @@ impl Engine {
             Action::Raw(text) => write_line(&text),
             Action::Stderr(text) => writeln!(io::stderr(), "{text}"),
             Action::Steps(steps) => self.emit_steps(&steps),
-            Action::AnswerAll(text) => self.answer_all(&text),
-            Action::WriteJob(path) => fs::write(path, encode(self.job()?)),
-            Action::SaveAdapter {} => {
-                let folder = self.job()?.run_dir.join("adapter");
-                fs::create_dir_all(&folder)?;
-                fs::write(folder.join("adapter_config.json"), "{}")?;
-                fs::write(folder.join("adapter_model.safetensors"), "not a real one")
+            Action::Progress(stage) => self.emit_progress(&stage),
+            Action::AnswerAll(text) => self.answer_all(&text, None),
+            Action::StreamAll(streamed) => {
+                self.answer_all(&streamed.text, Some(Pace::every_ms(streamed.delay_ms)))
             }
+            Action::Garbage(garbage) => write_garbage(&garbage),
+            Action::WriteJob(path) => fs::write(path, encode(self.job()?)),
+            Action::SaveAdapter {} => self.save_adapter(),
             Action::Result {} => self.result(),
             Action::Bye(status) => write_event(&Event::Bye(Bye { status })),
             Action::WritePid(path) => fs::write(path, std::process::id().to_string()),
             Action::IgnoreTermination {} => ctrlc::set_handler(|| {}).map_err(io::Error::other),
+            Action::IgnoreEndOfInput {} => {
+                DEAF.store(true, Ordering::SeqCst);
+                Ok(())
+            }
             Action::WaitForever {} => loop {
                 thread::park();
             },
@@ -175,17 +238,73 @@ impl Engine {
             .ok_or_else(|| io::Error::other("the script has no wait_job before this action"))
     }
 
+    fn save_adapter(&self) -> io::Result<()> {
+        let folder = self.job()?.run_dir.join("adapter");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("adapter_config.json"), "{}")?;
+        fs::write(folder.join("adapter_model.safetensors"), "not a real one")
+    }
+
+    /// Waits for the time of the next line; leaves when it is asked to stop meanwhile.
+    fn wait(&self, pace: &mut Pace) -> io::Result<()> {
+        if pace.every.is_zero() {
+            return Ok(());
+        }
+        pace.next += pace.every;
+        loop {
+            let left = pace.next.saturating_duration_since(Instant::now());
+            match self.requests.recv_timeout(left) {
+                Ok(Request::Stop { how }) => self.leave(how)?,
+                Ok(Request::Job(_)) => {}
+                Err(RecvTimeoutError::Timeout) => return Ok(()),
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+    }
+
+    /// Does what a real engine does when it is stopped.
+    fn leave(&self, how: StopHow) -> io::Result<()> {
+        if how != StopHow::Now {
+            if how == StopHow::Save && matches!(self.job()?.work, Work::Train(_)) {
+                self.save_adapter()?;
+            }
+            self.result()?;
+        }
+        let status = RunStatus::Cancelled;
+        write_event(&Event::Bye(Bye { status }))?;
+        exit(130)
+    }
+
+    fn emit_progress(&self, stage: &Stage) -> io::Result<()> {
+        let mut pace = Pace::every_ms(stage.delay_ms);
+        for done in 0..=stage.total {
+            self.wait(&mut pace)?;
+            write_event(&Event::Progress(Progress {
+                stage: stage.stage.clone(),
+                done,
+                total: stage.total,
+                unit: stage.unit.clone(),
+                eta_secs: (done > 0).then(|| (stage.delay_ms * (stage.total - done)) as f64 / 1000.0),
+            }))?;
+        }
+        Ok(())
+    }
+
     fn emit_steps(&mut self, steps: &Steps) -> io::Result<()> {
         let counts = self.counts(steps.to)?;
+        let mut pace = Pace::every_ms(steps.delay_ms);
         for step in steps.from..=steps.to {
+            self.wait(&mut pace)?;
             self.steps = step;
+            let jump = steps.clock_jump.as_ref().filter(|jump| step >= jump.at);
+            let jump_secs = jump.map_or(0.0, |jump| jump.by_secs);
             write_event(&Event::Step(Step {
                 step,
                 loss: (!steps.bad).then(|| 2.0 / step as f64),
                 grad_norm: (!steps.bad).then_some(0.5),
                 lr: 1e-3,
                 dt_secs: 0.5,
-                elapsed_secs: 1.0 + 0.5 * step as f64,
+                elapsed_secs: 1.0 + 0.5 * step as f64 + jump_secs,
                 real_tokens: counts[step as usize].0,
                 padded_tokens: counts[step as usize].0,
                 supervised_tokens: counts[step as usize].1,
@@ -217,13 +336,23 @@ impl Engine {
         Ok(counts)
     }
 
-    fn answer_all(&mut self, text: &str) -> io::Result<()> {
+    fn answer_all(&mut self, text: &str, mut words: Option<Pace>) -> io::Result<()> {
         let Work::Answer(job) = &self.job()?.work else {
-            return Err(io::Error::other("answer_all needs an answer job"));
+            return Err(io::Error::other("answers need an answer job"));
         };
         let prompts = read_prompts(&job.prompts)?;
+        let stream = job.stream;
         self.answers = prompts.len() as u64;
         for prompt in prompts {
+            if let (true, Some(pace)) = (stream, &mut words) {
+                for word in text.split_inclusive(' ') {
+                    self.wait(pace)?;
+                    write_event(&Event::Piece(Piece {
+                        id: prompt.id.clone(),
+                        text: word.to_owned(),
+                    }))?;
+                }
+            }
             write_event(&Event::Answer(Answer {
                 id: prompt.id,
                 text: text.to_owned(),
@@ -243,6 +372,7 @@ impl Engine {
                 prefill_secs: 0.5,
                 decode_secs: 0.5,
             }),
+            Work::Calibrate(_) => Outcome::Calibrate(calibration(&self.job()?.device)),
             _ => Outcome::Train(TrainStats {
                 steps: self.steps,
                 first_step_secs: 1.5,
@@ -256,6 +386,93 @@ impl Engine {
         };
         write_event(&Event::Result(outcome))
     }
+}
+
+/// The real time from one line to the next; a late line does not delay those after it.
+struct Pace {
+    every: Duration,
+    next: Instant,
+}
+
+impl Pace {
+    fn every_ms(ms: u64) -> Self {
+        Self {
+            every: Duration::from_millis(ms),
+            next: Instant::now(),
+        }
+    }
+}
+
+/// A measurement such as a small processor gives.
+fn calibration(device: &str) -> Calibration {
+    let values = ValueCheck {
+        max_error: 3.1e-7,
+        tolerance: 1e-5,
+        passed: true,
+    };
+    let gemm = |dtype, layout, tflops: f64, emulated| GemmMeasurement {
+        dtype,
+        layout,
+        side: 1024,
+        warmup: 2,
+        iterations: 20,
+        mean_tflops: tflops,
+        best_tflops: tflops * 1.06,
+        median_tflops: tflops * 1.01,
+        emulated,
+        values,
+    };
+    let kernel = |kernel| KernelCheck {
+        kernel,
+        dtype: DType::F32,
+        inputs: InputSize::Ordinary,
+        values,
+    };
+    Calibration {
+        device: device.to_owned(),
+        threads: 1,
+        gemm: vec![
+            gemm(DType::F32, Layout::Nn, 0.148, false),
+            gemm(DType::F32, Layout::Nt, 0.152, false),
+            gemm(DType::F32, Layout::Tn, 0.141, false),
+            gemm(DType::Bf16, Layout::Nt, 0.012, true),
+        ],
+        kernels: vec![
+            kernel(KernelName::AttentionForward),
+            kernel(KernelName::AttentionBackward),
+            kernel(KernelName::LoraLayerForward),
+            kernel(KernelName::LoraLayerBackward),
+        ],
+        copy: CopyBandwidth {
+            bytes: 1 << 28,
+            iterations: 10,
+            best_gib_per_sec: 11.5,
+            median_gib_per_sec: 11.1,
+        },
+        time_boxed: false,
+    }
+}
+
+/// Bytes from a fixed beginning, none of which ends a line.
+fn write_garbage(garbage: &Garbage) -> io::Result<()> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut byte = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        match state as u8 {
+            b'\n' => b'{',
+            other => other,
+        }
+    };
+    let mut out = io::stdout().lock();
+    for line in 1..=garbage.lines {
+        let length = garbage.longest * line / garbage.lines;
+        let mut bytes: Vec<u8> = (0..length).map(|_| byte()).collect();
+        bytes.push(b'\n');
+        out.write_all(&bytes)?;
+    }
+    out.flush()
 }
 
 fn read_prompts(path: &Path) -> io::Result<Vec<Prompt>> {
@@ -279,9 +496,11 @@ fn write_line(line: &str) -> io::Result<()> {
 fn kill_self(number: i32) -> io::Result<()> {
     use rustix::process::{Signal, getpid, kill_process};
     let signal = Signal::from_named_raw(number).ok_or_else(|| io::Error::other("no such signal"))?;
-    kill_process(getpid(), signal)?;
-    // The signal may arrive a moment later.
-    thread::sleep(Duration::from_secs(5));
+    // A signal may arrive a moment later, and the first of some (SIGSEGV) only ends the runtime's own handling of it.
+    for _ in 0..100 {
+        kill_process(getpid(), signal)?;
+        thread::sleep(Duration::from_millis(50));
+    }
     Ok(())
 }
 

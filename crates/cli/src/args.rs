@@ -99,6 +99,19 @@ pub(crate) enum Command {
         after_help = "The folder is a machine for --root of detect, doctor, plan and explain.\n\nExamples:\n  tunesmith capture my-machine"
     )]
     Capture(Capture),
+    /// Lead tasks for a window: JSON lines, commands on standard input, what happens on standard output
+    #[command(
+        hide = true,
+        after_help = "The window of Tunesmith starts this program so, and it is how another program can drive Tunesmith: docs/PROTOCOL.md, \"Between a window and the service\", has the words. One task runs at a time. When standard input ends, the running task is ended at once and so is this program.\n\nExamples:\n  tunesmith serve --stdio\n  (echo '{\"type\":\"start\",\"task\":1,\"work\":\"calibrate\"}'; cat) | tunesmith serve --stdio"
+    )]
+    Serve {
+        /// Speak over standard input and output, the only way there is
+        #[arg(long, required = true)]
+        stdio: bool,
+        /// The card that tasks run on, by PCI address, or cpu; without it the plan decides
+        #[arg(long, value_name = "CARD")]
+        card: Option<String>,
+    },
     /// Run a command that ends when standard input closes (used by this program itself)
     #[command(hide = true)]
     Guard {

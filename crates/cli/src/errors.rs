@@ -20,8 +20,6 @@ use tunesmith_setup::plan::PlanError;
 pub(crate) enum CliError {
     #[error(transparent)]
     Lab(Box<LabError>),
-    #[error(transparent)]
-    Report(#[from] ReportError),
     #[error("signals could not be handled: {0}")]
     Signals(ctrlc::Error),
     #[error("nothing was changed: {0}")]
@@ -32,10 +30,6 @@ pub(crate) enum CliError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error("the command could not be started: {0}")]
     Guard(io::Error),
-    #[error(transparent)]
-    Knowledge(#[from] KnowledgeError),
-    #[error(transparent)]
-    Plan(#[from] PlanError),
     #[error(transparent)]
     Capture(#[from] CaptureError),
 }
@@ -48,14 +42,11 @@ impl CliError {
     fn code(&self) -> String {
         match self {
             Self::Lab(error) => error.code(),
-            Self::Report(error) => error.code().to_owned(),
             Self::Signals(_) => "signals".to_owned(),
             Self::NoConsent(_) => "consent_needed".to_owned(),
             Self::CardUnusable(..) => "card_unusable".to_owned(),
             Self::Unreadable { .. } => "unreadable".to_owned(),
             Self::Guard(_) => "command_not_started".to_owned(),
-            Self::Knowledge(error) => error.code().to_owned(),
-            Self::Plan(error) => error.code().to_owned(),
             Self::Capture(_) => "capture".to_owned(),
         }
     }
@@ -63,15 +54,12 @@ impl CliError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Lab(error) => error.hints(),
-            Self::Report(error) => error.hints(),
             Self::Signals(_) | Self::Guard(_) | Self::Capture(_) => Vec::new(),
             Self::NoConsent(_) => vec!["--yes does it without asking".to_owned()],
             Self::CardUnusable(_, hints) => hints.clone(),
             Self::Unreadable { .. } => {
                 vec!["give the path of a file or folder that this user may read".to_owned()]
             }
-            Self::Knowledge(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
         }
     }
 
@@ -99,7 +87,10 @@ through_lab!(
     FileError,
     SetupError,
     HubError,
-    DataError
+    DataError,
+    ReportError,
+    KnowledgeError,
+    PlanError
 );
 
 pub(crate) fn exit_code(error: &CliError) -> u8 {

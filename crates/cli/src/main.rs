@@ -6,7 +6,6 @@ mod commands;
 mod consent;
 mod errors;
 mod format;
-mod report_input;
 mod run_json;
 mod system_text;
 mod terminal;
@@ -114,6 +113,7 @@ fn run(cli: Cli) -> Result<Done, CliError> {
         Command::Explain(args) => commands::explain(&args),
         Command::Env(args) => commands::environments(&args),
         Command::Capture(args) => commands::capture(&args),
+        Command::Serve { stdio: _, card } => commands::serve(&global, card),
         Command::Guard { command } => guard(&command),
     }
 }

@@ -252,7 +252,7 @@ impl Observer for Terminal {
             Update::Run(id, folder) => self.run(id, folder),
             Update::Finding(finding) => self.finding(finding),
             Update::Log(Level::Warn, text) => self.note(&format!("warning: {text}")),
-            Update::Log(..) => {}
+            Update::Piece(_) | Update::Log(..) => {}
         }
     }
 }

@@ -3,11 +3,13 @@
 //! Prompts stand right-aligned in the cache, so that every row writes its next key at the same column; a mask
 //! hides the columns before a row begins. Finished rows leave the batch once half of it is done.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use tch::{Device, Kind, Tensor};
 use tunesmith_data::Row;
-use tunesmith_protocol::{Answer, AnswerJob, AnswerStats, Event, Finish, Outcome, Prompt, Sampling};
+use tunesmith_models::Pieces;
+use tunesmith_protocol::{Answer, AnswerJob, AnswerStats, Event, Finish, Outcome, Piece, Prompt, Sampling};
 
 use crate::batch::{Packed, rotary};
 use crate::error::JobError;
@@ -184,13 +186,15 @@ fn choose(logits: &Tensor, sampling: Option<&Sampling>) -> Tensor {
     order.gather(-1, &drawn, false).squeeze_dim(-1)
 }
 
-/// Decodes prompts together. `prompts` are `(index, tokens)`; a wish to stop ends it between tokens.
+/// Decodes prompts together. `prompts` are `(index, tokens)`; a wish to stop ends it between tokens. `on_token` sees the
+/// index of the prompt with each token as it comes, but for end tokens.
 pub(crate) fn generate(
     decoder: &Decoder,
     prompts: &[(usize, &[u32])],
     rules: &Rules<'_>,
     stop: &Stop,
     seconds: &mut (f64, f64),
+    on_token: &mut dyn FnMut(usize, u32),
 ) -> Result<Vec<Generated>, JobError> {
     let started = Instant::now();
     let (mut decoding, mut logits) = Decoding::prefill(decoder, prompts, rules.max_new_tokens);
@@ -211,6 +215,9 @@ pub(crate) fn generate(
         {
             texts[row].push(token);
             let ended = rules.stop_tokens.contains(&token);
+            if !ended {
+                on_token(decoding.prompts[row], token);
+            }
             if ended || texts[row].len() == rules.max_new_tokens {
                 live[row] = false;
                 done.push(Generated {
@@ -291,7 +298,14 @@ pub(crate) fn answer(job: &AnswerJob, device: Device, stop: &Stop) -> Result<Out
             .iter()
             .map(|&index| (index, prompts[index].input_ids.as_slice()))
             .collect();
-        for generated in generate(&decoder, &inputs, &rules, stop, &mut seconds)? {
+        let mut streams: HashMap<usize, Pieces<'_>> = HashMap::new();
+        let mut on_token = |index: usize, token: u32| {
+            if job.stream {
+                let pieces = streams.entry(index).or_insert_with(|| Pieces::new(&tokenizer));
+                emit_piece(&prompts[index], pieces.push(token));
+            }
+        };
+        for generated in generate(&decoder, &inputs, &rules, stop, &mut seconds, &mut on_token)? {
             let text_tokens = match generated.finish {
                 Finish::Stop => &generated.tokens[..generated.tokens.len() - 1],
                 Finish::Length => &generated.tokens[..],
@@ -300,6 +314,9 @@ pub(crate) fn answer(job: &AnswerJob, device: Device, stop: &Stop) -> Result<Out
                 JobError::Request(format!("the answer's tokens cannot be decoded: {error}"))
             })?;
             let prompt = &prompts[generated.prompt];
+            if let Some(pieces) = streams.remove(&generated.prompt) {
+                emit_piece(prompt, pieces.finish(&text));
+            }
             stats.answers += 1;
             stats.prompt_tokens += prompt.input_ids.len() as u64;
             stats.generated_tokens += generated.tokens.len() as u64;
@@ -314,6 +331,13 @@ pub(crate) fn answer(job: &AnswerJob, device: Device, stop: &Stop) -> Result<Out
     }
     (stats.prefill_secs, stats.decode_secs) = seconds;
     Ok(Outcome::Answer(stats))
+}
+
+fn emit_piece(prompt: &Prompt, text: Option<String>) {
+    if let Some(text) = text {
+        let id = prompt.id.clone();
+        emit(&Event::Piece(Piece { id, text }));
+    }
 }
 
 fn check_lengths(prompts: &[Prompt], max_new_tokens: usize, context: usize) -> Result<(), JobError> {
@@ -378,9 +402,18 @@ mod tests {
 
     fn run(decoder: &Decoder, prompts: &[Vec<u32>], rules: &Rules<'_>) -> Vec<Generated> {
         let inputs: Vec<(usize, &[u32])> = prompts.iter().map(Vec::as_slice).enumerate().collect();
+        let mut heard: Vec<Vec<u32>> = vec![Vec::new(); prompts.len()];
+        let mut on_token = |prompt: usize, token: u32| heard[prompt].push(token);
+        let seconds = &mut (0.0, 0.0);
+        let stop = Stop::default();
         let mut got =
-            tch::no_grad(|| generate(decoder, &inputs, rules, &Stop::default(), &mut (0.0, 0.0))).unwrap();
+            tch::no_grad(|| generate(decoder, &inputs, rules, &stop, seconds, &mut on_token)).unwrap();
         got.sort_by_key(|generated| generated.prompt);
+        // Whoever listens hears each prompt's own tokens, and no end token.
+        for (generated, heard) in got.iter().zip(&heard) {
+            let ended = usize::from(generated.finish == Finish::Stop);
+            assert_eq!(generated.tokens[..generated.tokens.len() - ended], heard[..]);
+        }
         got
     }
 

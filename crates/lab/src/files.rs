@@ -68,7 +68,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
 ///
 /// # Errors
 /// [`FileError`] with the path.
-pub(crate) fn make_folder(path: &Path) -> Result<(), FileError> {
+pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).map_err(|source| FileError::new(path, "made", source))
 }
 

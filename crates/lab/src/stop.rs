@@ -23,6 +23,17 @@ impl StopToken {
         self.0.fetch_max(urgency(how), Ordering::SeqCst);
     }
 
+    /// Whoever asked for the run is gone: nobody waits for what an engine might still save, so it is ended without
+    /// being given time.
+    pub fn abandon(&self) {
+        self.0.fetch_max(ABANDONED, Ordering::SeqCst);
+    }
+
+    /// Whether nobody waits any more.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == ABANDONED
+    }
+
     /// The wish, if there is one.
     pub fn asked(&self) -> Option<StopHow> {
         match self.0.load(Ordering::SeqCst) {
@@ -33,6 +44,9 @@ impl StopToken {
         }
     }
 }
+
+/// More urgent than every [`StopHow`].
+const ABANDONED: u8 = 4;
 
 /// A larger number is a more urgent wish.
 pub(crate) fn urgency(how: StopHow) -> u8 {
@@ -55,5 +69,10 @@ mod tests {
         token.ask(StopHow::Now);
         token.ask(StopHow::Save);
         assert_eq!(token.clone().asked(), Some(StopHow::Now));
+        assert!(!token.is_abandoned());
+        token.abandon();
+        token.ask(StopHow::Now);
+        assert!(token.is_abandoned());
+        assert_eq!(token.asked(), Some(StopHow::Now));
     }
 }

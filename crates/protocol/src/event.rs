@@ -20,6 +20,8 @@ pub enum Event {
     Check(Check),
     /// A checkpoint is complete on disk.
     Checkpoint(Checkpoint),
+    /// A further piece of an answer that is being written.
+    Piece(Piece),
     /// One answer.
     Answer(Answer),
     /// Text for the log.
@@ -56,7 +58,7 @@ pub struct Progress {
     pub stage: String,
     /// Units done.
     pub done: u64,
-    /// Units in all.
+    /// Units in all; 0 where nobody knows.
     pub total: u64,
     /// e.g. `tensors`, `steps`, `prompts`.
     pub unit: String,
@@ -109,6 +111,15 @@ pub struct Checkpoint {
     pub step: u64,
     /// Folder, relative to the run's folder.
     pub path: PathBuf,
+}
+
+/// A further piece of an answer. The pieces of an answer, one after the other, are its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Id of the prompt.
+    pub id: String,
+    /// What the answer goes on with: never empty, never half a character.
+    pub text: String,
 }
 
 /// Why an answer ended.

@@ -1,8 +1,8 @@
 //! One JSON object a line.
 
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{Event, Request};
+use crate::{Command, Event, Notice, Request};
 
 /// Longest line that is read as a message; a longer one is kept as log text.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -55,6 +55,26 @@ pub fn decode_event(line: &str) -> ParentLine {
 /// # Errors
 /// [`FrameError`] when the line is no request.
 pub fn decode_request(line: &str) -> Result<Request, FrameError> {
+    decode(line)
+}
+
+/// Reads a line of a window.
+///
+/// # Errors
+/// [`FrameError`] when the line is no command.
+pub fn decode_command(line: &str) -> Result<Command, FrameError> {
+    decode(line)
+}
+
+/// Reads a line of the service.
+///
+/// # Errors
+/// [`FrameError`] when the line is no notice.
+pub fn decode_notice(line: &str) -> Result<Notice, FrameError> {
+    decode(line)
+}
+
+fn decode<T: DeserializeOwned>(line: &str) -> Result<T, FrameError> {
     if line.len() > MAX_LINE_BYTES {
         return Err(FrameError::TooLong { bytes: line.len() });
     }

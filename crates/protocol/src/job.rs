@@ -267,6 +267,14 @@ pub struct AnswerJob {
     /// Greedy where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
+    /// Whether the engine sends answers piece by piece while it writes them; those that cannot send them whole alone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub stream: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Random choice of the next token.

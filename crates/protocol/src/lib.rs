@@ -10,17 +10,22 @@
 mod event;
 mod framing;
 mod job;
+mod service;
 
 pub use event::{
     Answer, AnswerStats, Bye, Calibration, Check, Checkpoint, CopyBandwidth, EngineError, Event, Finish,
     GemmMeasurement, Hello, InputSize, KernelCheck, KernelName, Layout, Level, Log, LogitsStats, Outcome,
-    Progress, Step, TrainStats, ValueCheck,
+    Piece, Progress, Step, TrainStats, ValueCheck,
 };
-pub use framing::{FrameError, MAX_LINE_BYTES, ParentLine, decode_event, decode_request, encode};
+pub use framing::{
+    FrameError, MAX_LINE_BYTES, ParentLine, decode_command, decode_event, decode_notice, decode_request,
+    encode,
+};
 pub use job::{
     AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Prompt, Recompute,
     Request, RowOrder, RunStatus, Sampling, Schedule, StopHow, TARGET_MODULES, TrainJob, Work,
 };
+pub use service::{Command, Notice, PromptText, SERVICE_VERSION, Side, TaskId, TaskWork, Verdict};
 
 /// Version of the protocol; the first line of an engine states its own, and a parent refuses another.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -27,6 +27,14 @@ pub(crate) const GOOD: &str = r#"
 /// Scripts begin with this.
 pub(crate) const OPENING: &str = "{\"hello\": 1}\n{\"wait_job\": {}}\n";
 
+/// Scripts begin with this where a calibration comes before what they are about.
+pub(crate) const CALIBRATES: &str = r#"{"hello": 1}
+{"wait_job": {}}
+{"result": {}, "when": "calibrate"}
+{"bye": "ok", "when": "calibrate"}
+{"exit": 0, "when": "calibrate"}
+"#;
+
 /// A home for one test, with a model and a data set of its own.
 pub(crate) struct Home {
     folder: TempDir,
@@ -67,7 +75,6 @@ impl Home {
         fs::write(self.path("tiny.toml"), text).unwrap();
     }
 
-    #[cfg_attr(not(feature = "inject-faults"), allow(dead_code))]
     /// The run's summary as its file says.
     pub(crate) fn summary(&self) -> Value {
         let text = fs::read_to_string(self.only_run().join("summary.json")).unwrap();
@@ -211,7 +218,9 @@ pub(crate) fn wait_until(what: &str, limit: Duration, mut condition: impl FnMut(
 pub(crate) fn pid_in(file: &Path) -> u32 {
     let mut pid = None;
     wait_until("the engine wrote its process id", Duration::from_secs(20), || {
-        pid = fs::read_to_string(file).ok().and_then(|text| text.parse().ok());
+        pid = fs::read_to_string(file)
+            .ok()
+            .and_then(|text| text.trim().parse().ok());
         pid.is_some()
     });
     pid.unwrap()

@@ -3,7 +3,9 @@
 use std::{fs, path::Path, process::Child, time::Duration};
 
 use crate::context::{Home, Ran, RunIt, children, interrupt, lives, wait_until};
+use crate::serving::Window;
 use serde_json::Value;
+use tunesmith_protocol::{Notice, PromptText, RunStatus, Side, TaskWork};
 
 /// How many events of a type the home's run has recorded so far.
 fn recorded(home: &Home, kind: &str) -> usize {
@@ -59,6 +61,33 @@ fn the_engine_does_not_outlive_its_parent() {
     wait_until("the engine is gone", Duration::from_secs(2), || {
         !lives(engines[0])
     });
+}
+
+#[test]
+fn a_window_reads_an_answer_while_it_is_written() {
+    let home = Home::new();
+    home.tunesmith_for_real()
+        .args(["train", &home.recipe(), "--json"])
+        .ran()
+        .expect_status(0);
+    let told = Window::on(&mut home.tunesmith_for_real()).led(
+        1,
+        TaskWork::Answer {
+            run: "last".to_owned(),
+            prompt: PromptText::Text("How much are 1 and one?".to_owned()),
+            sides: vec![Side::Base, Side::Tuned],
+            max_new_tokens: 40,
+            sampling: None,
+        },
+    );
+    assert_eq!(told.status(), RunStatus::Ok, "{:?}", told.0);
+    for of in [Side::Base, Side::Tuned] {
+        let answer = told.0.iter().find_map(|notice| match notice {
+            Notice::Answered { side, answer, .. } if *side == of => Some(answer.text.clone()),
+            _ => None,
+        });
+        assert_eq!(Some(told.pieces(of).concat()), answer);
+    }
 }
 
 fn assert_adapter(folder: &Path) {

@@ -32,7 +32,7 @@ fn cut_short(steps: u64) -> String {
 }
 
 /// A script that goes on behind step `from` to step 3, after it has written down its job.
-fn going_on(home: &Home, from: u64) -> String {
+pub(crate) fn going_on(home: &Home, from: u64) -> String {
     format!(
         "{OPENING}{{\"write_job\": \"{}\", \"when\": \"train\"}}\n{{\"answer_all\": \"SELECT 2\", \"when\": \"answer\"}}\n{{\"steps\": {{\"from\": {}, \"to\": 3}}, \"when\": \"train\"}}\n{{\"save_adapter\": {{}}, \"when\": \"train\"}}\n{{\"result\": {{}}}}\n{{\"bye\": \"ok\"}}\n",
         home.path("job.json").display(),
@@ -41,7 +41,7 @@ fn going_on(home: &Home, from: u64) -> String {
 }
 
 /// A home with a run that was killed after two steps and has a checkpoint of the first.
-fn interrupted() -> Home {
+pub(crate) fn interrupted() -> Home {
     let home = Home::new();
     train(&home, &cut_short(2)).expect_status(1);
     write_checkpoint(&home.only_run(), 1);

@@ -122,6 +122,19 @@ fn a_crash_is_told_with_the_signal_and_the_last_lines() {
 }
 
 #[test]
+fn garbage_is_kept_in_the_log_and_does_not_flood_the_record() {
+    let bench = Bench::new();
+    let end = bench.lead(
+        &script("{\"garbage\": {\"lines\": 60, \"longest\": 100000}}\n{\"exit\": 1}\n"),
+        None,
+    );
+    let failure = end.failure.unwrap();
+    assert_eq!(failure.last_lines.len(), 50);
+    assert!(failure.last_lines.iter().all(|line| line.chars().count() <= 2002));
+    assert!(bench.log().len() > 60 * 50_000);
+}
+
+#[test]
 fn an_exit_without_bye_is_a_crash() {
     let bench = Bench::new();
     let end = bench.lead(&script("{\"stderr\": \"about to leave\"}\n{\"exit\": 0}\n"), None);

@@ -75,24 +75,27 @@ pub(super) fn install(
     if !yes && !agreed(&format!("{what}\nInstall it now?")) {
         return Err(CliError::NoConsent(what));
     }
-    let uv = setup.ensure_uv(&mut |report| terminal.installing(report))?.value;
-    let ready = setup.apply(&uv, spec, &mut |report| terminal.installing(report))?;
+    let environment = setup.carry_out(spec, &mut |report| terminal.installing(report))?;
     terminal.finish();
-    Ok(ready.value)
+    Ok(environment)
 }
 
 /// Set-up that this program's Ctrl-C stops, and whose children do not outlive this program.
 pub(super) fn setup(cancel: &Cancel) -> Result<Setup, CliError> {
     let mut setup = Setup::new(Folders::from_env()?);
     setup.cancel = cancel.clone();
-    if let Ok(program) = std::env::current_exe() {
-        setup.guard = Some(vec![
-            program.into(),
-            OsString::from("guard"),
-            OsString::from("--"),
-        ]);
-    }
+    setup.guard = guard();
     Ok(setup)
+}
+
+/// This program as the guard of what set-up starts.
+pub(super) fn guard() -> Option<Vec<OsString>> {
+    let program = std::env::current_exe().ok()?;
+    Some(vec![
+        program.into(),
+        OsString::from("guard"),
+        OsString::from("--"),
+    ])
 }
 
 fn nothing_to_install(plan: &Plan) -> Done {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tunesmith_probe::{CaptureOptions, LIVE, System};
 use tunesmith_setup::Folders;
-use tunesmith_setup::doctor::{self, PythonEnvironment, RecipeNeeds, Rules, Surroundings, Verdict};
-use tunesmith_setup::environments::{Engine, find_torches};
+use tunesmith_setup::doctor::{self, PythonEnvironment, Rules, Surroundings, Verdict};
+use tunesmith_setup::environments::Engine;
 use tunesmith_setup::explain;
 use tunesmith_setup::knowledge::{self, Knowledge, Os};
-use tunesmith_setup::plan::{self, DeviceChoice, Plan, PlanRequest, Shell, TorchOnDisk};
+use tunesmith_setup::plan::{self, DeviceChoice, PlanRequest, Shell};
 
 use crate::args::{self, PlanEngine, PlanForm, PlanSystem};
 use crate::errors::CliError;
@@ -32,7 +32,7 @@ pub(crate) fn doctor(args: &args::Doctor) -> Result<Done, CliError> {
         .iter()
         .map(|folder| PythonEnvironment::read(folder))
         .collect();
-    let around = surroundings(&args.machine, &system, &knowledge)?;
+    let around = Surroundings::of(root(&args.machine), &system, &knowledge, &Folders::from_env()?);
     let diagnosis = doctor::doctor(&system, &knowledge, &rules, &around, &environments);
     Ok(Done {
         text: doctor::text(&diagnosis, args.verbose),
@@ -159,15 +159,7 @@ pub(super) fn request(choice: &args::PlanChoice, live: bool) -> Result<PlanReque
     request.build.clone_from(&choice.build);
     request.package_set.clone_from(&choice.packages);
     if live {
-        let found = find_torches(&Folders::from_env()?, &|name| std::env::var_os(name), &[]);
-        request.torches = found
-            .into_iter()
-            .map(|found| TorchOnDisk {
-                site: found.site,
-                version: found.version,
-                build: found.build,
-            })
-            .collect();
+        request = request.with_torches_here(&Folders::from_env()?);
     }
     Ok(request)
 }
@@ -178,29 +170,6 @@ fn engine(engine: PlanEngine) -> Engine {
         PlanEngine::Hf => Engine::Hf,
         PlanEngine::Unsloth => Engine::Unsloth,
     }
-}
-
-/// What the doctor is told beside the machine: disks, other programs, and the recipe that the plan recommends.
-fn surroundings(
-    machine: &args::Machine,
-    system: &System,
-    knowledge: &Knowledge,
-) -> Result<Surroundings, CliError> {
-    let folders = Folders::from_env()?;
-    let mut around = Surroundings::read(root(machine), folders.cache(), folders.data());
-    // A machine that no plan fits still has a diagnosis.
-    if let Ok(plan) = plan::plan(system, knowledge, &PlanRequest::new(Engine::Native)) {
-        around.recipe = recipe(&plan);
-    }
-    Ok(around)
-}
-
-pub(super) fn recipe(plan: &Plan) -> Option<RecipeNeeds> {
-    plan.recipe.recipe.as_ref().map(|offer| RecipeNeeds {
-        name: offer.id.clone(),
-        memory_bytes: Some(offer.needs_bytes),
-        download_bytes: Some(offer.download_bytes),
-    })
 }
 
 /// These types are strings, numbers and lists of them, which always become JSON.

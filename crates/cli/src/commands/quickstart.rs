@@ -10,7 +10,7 @@ use tunesmith_lab::{
 };
 use tunesmith_probe::{LIVE, System};
 use tunesmith_setup::Folders;
-use tunesmith_setup::doctor::{self, Diagnosis, Rules, Status, Stops, Surroundings, Verdict};
+use tunesmith_setup::doctor::{self, Diagnosis, RecipeNeeds, Rules, Status, Stops, Surroundings, Verdict};
 use tunesmith_setup::knowledge::Knowledge;
 use tunesmith_setup::plan::{self, Plan, VerdictKind};
 
@@ -157,7 +157,7 @@ fn decide(system: &System, plan: &Plan, diagnosis: &Diagnosis) -> Decision {
 fn diagnose(system: &System, knowledge: &Knowledge, plan: &Plan) -> Result<Diagnosis, CliError> {
     let folders = Folders::from_env()?;
     let mut around = Surroundings::read(LIVE.as_ref(), folders.cache(), folders.data());
-    around.recipe = super::machine::recipe(plan);
+    around.recipe = RecipeNeeds::of_plan(plan);
     Ok(doctor::doctor(
         system,
         knowledge,

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tunesmith_lab::{
     files::write_whole,
+    report_input::{report_of, write_report},
     run::{Listed, Run, list},
 };
 use tunesmith_measure::judge::{Finding, Judgement};
@@ -13,7 +14,6 @@ use crate::{
     commands::training::go_on,
     errors::CliError,
     format::{or_dash, table},
-    report_input::report_of,
     run_json,
 };
 
@@ -118,11 +118,10 @@ fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
 
 pub(crate) fn report(args: &args::Report) -> Result<Done, CliError> {
     let run = Run::find(&Folders::from_env()?.runs(), &args.run)?;
-    let report = report_of(&run)?;
-    let written = tunesmith_report::write(&run.folder, &report)?;
+    let written = write_report(&run)?;
     let mut html = written.html;
     if let Some(output) = &args.output {
-        write_whole(output, report.to_html()?.as_bytes())?;
+        write_whole(output, report_of(&run)?.to_html()?.as_bytes())?;
         html.clone_from(output);
     }
     let text = format!("report   {}\nas JSON  {}", html.display(), written.json.display());

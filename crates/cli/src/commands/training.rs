@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tunesmith_lab::{
     pipeline::{self, Settings, StoredCalibration},
     recipe::Recipe,
+    report_input::report_if_trained,
     run::{Run, RunState},
 };
 use tunesmith_measure::{
@@ -17,7 +18,6 @@ use crate::{
     commands::sources::with_model_here,
     errors::{CliError, print_failure},
     format::{duration, points, table},
-    report_input::report_of,
     run_json,
     terminal::Terminal,
 };
@@ -46,13 +46,7 @@ pub(super) fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal)
 /// The report, the reason where it did not end well, and what to say.
 fn finish(run: &Run, terminal: &mut Terminal) -> Result<Done, CliError> {
     terminal.finish();
-    if run
-        .summary
-        .as_ref()
-        .is_some_and(|summary| summary.training.is_some())
-    {
-        tunesmith_report::write(&run.folder, &report_of(run)?)?;
-    }
+    report_if_trained(run)?;
     let status = exit_status(run);
     if status != 0
         && let Some(summary) = &run.summary

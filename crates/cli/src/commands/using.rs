@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tunesmith_lab::{
-    pipeline::{self, PromptSource, Settings},
+    pipeline::{self, Ask, PromptSource, Settings},
     run::Run,
 };
 use tunesmith_protocol::{Finish, Sampling};
@@ -75,8 +75,14 @@ pub(crate) fn generate(
         top_k: i64::from(args.top_k),
         seed: args.seed,
     });
-    let longest = args.max_new_tokens.map(usize::from);
-    let generated = pipeline::generate(&run, &source, args.base, sampling, longest, settings, terminal)?;
+    let ask = Ask {
+        source,
+        base: args.base,
+        sampling,
+        max_new_tokens: args.max_new_tokens.map(usize::from),
+        stream: false,
+    };
+    let generated = pipeline::generate(&run, &ask, settings, terminal)?;
     terminal.finish();
     let answer = &generated.answer;
     let mut text = String::new();

@@ -17,8 +17,8 @@ use crate::{
 
 use super::{LabError, Observer, Settings, Stage, StageRun, Update, surroundings};
 
-/// Time for measuring a processor, in seconds; a card needs less for its larger product.
-const BUDGET_SECS: f64 = 25.0;
+/// Time for the matrix products of a processor, in seconds; a card needs less for its larger product.
+pub const CALIBRATION_BUDGET_SECS: f64 = 25.0;
 
 /// A calibration on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub fn calibrate(
     observer.update(Update::Stage(Stage::Start));
     let machine = surroundings::machine();
     let work = Work::Calibrate(CalibrateJob {
-        budget_secs: BUDGET_SECS,
+        budget_secs: CALIBRATION_BUDGET_SECS,
         gemm_side: None,
         bf16_in_hardware: device != "cpu" || surroundings::bf16_in_hardware(&machine),
     });
@@ -92,6 +92,7 @@ pub fn calibrate(
         time_box: None,
         resume_from: None,
         steps: 0,
+        trained_secs: 0.0,
     };
     let end = stage.lead(None, work, &mut journal, observer, &mut |_, _| None)?;
     match (end.status, end.outcome, end.failure) {

@@ -4,7 +4,10 @@ use tunesmith_data::DataError;
 use tunesmith_measure::MeasureError;
 use tunesmith_models::{ModelError, hub::HubError};
 use tunesmith_protocol::EngineError;
+use tunesmith_report::ReportError;
 use tunesmith_setup::SetupError;
+use tunesmith_setup::knowledge::KnowledgeError;
+use tunesmith_setup::plan::PlanError;
 
 use crate::{
     evaluate::EvaluateError,
@@ -50,6 +53,15 @@ pub enum LabError {
     /// What should have been installed.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// The knowledge files.
+    #[error(transparent)]
+    Knowledge(#[from] KnowledgeError),
+    /// What to install.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The report.
+    #[error(transparent)]
+    Report(#[from] ReportError),
     /// A figure.
     #[error(transparent)]
     Measure(#[from] MeasureError),
@@ -89,6 +101,9 @@ impl LabError {
             Self::Resume(error) => error.code(),
             Self::Supervisor(error) => error.code(),
             Self::Setup(error) => error.code(),
+            Self::Knowledge(error) => error.code(),
+            Self::Plan(error) => error.code(),
+            Self::Report(error) => error.code(),
             Self::Measure(error) => error.code(),
             Self::File(error) => error.code(),
             Self::Job(failure) => &failure.code,
@@ -112,6 +127,9 @@ impl LabError {
             Self::Resume(error) => error.hints(),
             Self::Supervisor(error) => error.hints(),
             Self::Setup(error) => error.hints(),
+            Self::Knowledge(error) => error.hints(),
+            Self::Plan(error) => error.hints(),
+            Self::Report(error) => error.hints(),
             Self::Measure(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Job(failure) => failure.hints.clone(),
@@ -136,7 +154,10 @@ impl LabError {
     pub fn is_stop(&self) -> bool {
         matches!(
             self,
-            Self::Stopped | Self::Supervisor(SupervisorError::Stopped) | Self::Hub(HubError::Stopped)
+            Self::Stopped
+                | Self::Supervisor(SupervisorError::Stopped)
+                | Self::Hub(HubError::Stopped)
+                | Self::Setup(SetupError::Cancelled { .. })
         )
     }
 

@@ -28,6 +28,21 @@ pub enum PromptSource {
     Question(usize),
 }
 
+/// A question to a run's model.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What is asked.
+    pub source: PromptSource,
+    /// The base model answers, not the tuned one.
+    pub base: bool,
+    /// The most likely token is taken where absent.
+    pub sampling: Option<Sampling>,
+    /// Longest answer, in tokens; 256 where absent.
+    pub max_new_tokens: Option<usize>,
+    /// Whether the observer sees the answer piece by piece.
+    pub stream: bool,
+}
+
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Generated {
@@ -45,15 +60,12 @@ pub struct Generated {
 /// [`LabError`] when there is no adapter, no such question, or the engine fails.
 pub fn generate(
     run: &Run,
-    source: &PromptSource,
-    base: bool,
-    sampling: Option<Sampling>,
-    max_new_tokens: Option<usize>,
+    ask: &Ask,
     settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Result<Generated, LabError> {
-    let adapter = if base { None } else { Some(adapter(run)?) };
-    let (messages, question) = messages(source)?;
+    let adapter = if ask.base { None } else { Some(adapter(run)?) };
+    let (messages, question) = messages(&ask.source)?;
     let session = Session::open(run, settings, observer)?;
     let input_ids = session.model.encoder.prompt(&messages)?;
     let folder = run.folder.join("generate");
@@ -67,13 +79,17 @@ pub fn generate(
         })
         .as_bytes(),
     )?;
-    let job = session.job(adapter, prompts, max_new_tokens.unwrap_or(256), 1, sampling)?;
+    let longest = ask.max_new_tokens.unwrap_or(256);
+    let job = AnswerJob {
+        stream: ask.stream,
+        ..session.job(adapter, prompts, longest, 1, ask.sampling.clone())?
+    };
     let (mut answers, _) = session.answer(job, &folder, observer)?;
     let answer = answers.pop().ok_or_else(|| missing(0, 1))?;
     Ok(Generated {
         answer,
         question,
-        tuned: !base,
+        tuned: !ask.base,
     })
 }
 
@@ -217,6 +233,7 @@ impl<'a> Session<'a> {
             max_new_tokens,
             batch_size,
             sampling,
+            stream: false,
         })
     }
 
@@ -237,6 +254,7 @@ impl<'a> Session<'a> {
             time_box: None,
             resume_from: None,
             steps: 0,
+            trained_secs: 0.0,
         };
         observer.update(Update::Stage(Stage::Start));
         let (answers, end) = collect_answers(&stage, None, Work::Answer(job), &mut journal, observer)?;

@@ -211,6 +211,7 @@ impl Leader<'_> {
             time_box: Some(self.time_box),
             resume_from: self.earlier.checkpoint.as_deref(),
             steps: self.recipe.train.steps,
+            trained_secs: self.earlier.trained_secs,
         };
         let load = Watch::start(Stage::Train);
         let judging = &mut self.judging;
@@ -259,6 +260,7 @@ impl Leader<'_> {
             time_box: None,
             resume_from: Some(&from),
             steps: checkpoint.step,
+            trained_secs: self.earlier.trained_secs,
         };
         stage.lead(
             None,
@@ -297,6 +299,7 @@ impl Leader<'_> {
             max_new_tokens: evaluate.max_new_tokens,
             batch_size: evaluate.batch_size,
             sampling: None,
+            stream: false,
         });
         let stage = StageRun {
             settings: self.settings,
@@ -306,6 +309,7 @@ impl Leader<'_> {
             time_box: None,
             resume_from: None,
             steps: 0,
+            trained_secs: 0.0,
         };
         let asked = questions.asked().len();
         let load = Watch::start(stage.stage);

@@ -17,8 +17,9 @@ mod training;
 
 use std::{path::Path, time::Duration};
 
-use tunesmith_protocol::{Event, Job, Level, Work};
-use tunesmith_setup::Folders;
+use tunesmith_probe::Peak;
+use tunesmith_protocol::{Event, Job, Level, Step, Work};
+use tunesmith_setup::{Folders, plan::DeviceChoice};
 
 use crate::{
     files::FileError,
@@ -27,9 +28,9 @@ use crate::{
     supervisor::{DeviceLock, Engine, EngineLocation, JobEnd, Limits, SupervisorError, Verdict},
 };
 
-pub use calibration::{StoredCalibration, calibrate, stored_calibration};
+pub use calibration::{CALIBRATION_BUDGET_SECS, StoredCalibration, calibrate, stored_calibration};
 pub use error::LabError;
-pub use generate::{Generated, PromptSource, evaluate_again, generate};
+pub use generate::{Ask, Generated, PromptSource, evaluate_again, generate};
 pub use observer::{Observer, Silent, Stage, Update};
 pub use prepare::shape_of;
 pub use resume::{ResumeError, resume};
@@ -54,6 +55,10 @@ pub struct Settings {
     pub evaluate: bool,
     /// The user's wish to stop.
     pub stop: StopToken,
+    /// What the spec sheet of the card that trains promises; none on a processor.
+    pub spec_peak: Option<Peak>,
+    /// Whether the torch has no attention kernels for the card, so that scores are kept in memory.
+    pub plain_attention: bool,
 }
 
 impl Settings {
@@ -62,9 +67,28 @@ impl Settings {
     /// # Errors
     /// [`LabError`] when there is no home folder, no engine or no torch.
     pub fn from_env() -> Result<Self, LabError> {
+        Self::for_device(&DeviceChoice::Auto)
+    }
+
+    /// As [`Settings::from_env`], for a device that the user chose among those of the machine.
+    ///
+    /// # Errors
+    /// [`LabError`] when there is no home folder, no engine, no torch, or no such card.
+    pub fn for_device(choice: &DeviceChoice) -> Result<Self, LabError> {
         let folders = Folders::from_env()?;
-        let engine = surroundings::on_planned_card(EngineLocation::find(&folders)?);
-        Ok(Self::new(folders, engine))
+        let planned = surroundings::on_planned_card(EngineLocation::find(&folders)?, choice)?;
+        let device = match choice {
+            DeviceChoice::Cpu => Some("cpu".to_owned()),
+            // The mask leaves the chosen card alone to be seen; an engine that cannot use it says so.
+            DeviceChoice::Card(_) => Some("cuda:0".to_owned()),
+            DeviceChoice::Auto | DeviceChoice::Vendor(_) => None,
+        };
+        Ok(Self {
+            spec_peak: planned.spec_peak,
+            plain_attention: planned.plain_attention,
+            device,
+            ..Self::new(folders, planned.engine)
+        })
     }
 
     /// Settings for this engine; the rest is the default.
@@ -78,6 +102,8 @@ impl Settings {
             threads: None,
             evaluate: true,
             stop: StopToken::new(),
+            spec_peak: None,
+            plain_attention: false,
         }
     }
 
@@ -151,6 +177,8 @@ struct StageRun<'a> {
     resume_from: Option<&'a Path>,
     /// Steps in all, for showing.
     steps: u64,
+    /// Seconds of the training before it was cut short.
+    trained_secs: f64,
 }
 
 impl StageRun<'_> {
@@ -179,7 +207,16 @@ impl StageRun<'_> {
         engine.run(&job, journal, &self.settings.stop, self.time_box, &mut |event| {
             match event {
                 Event::Progress(progress) => observer.update(Update::Progress(self.stage, progress)),
-                Event::Step(step) => observer.update(Update::Step(step, self.steps)),
+                // An engine that goes on counts from its own start.
+                Event::Step(step) => {
+                    let elapsed_secs = self.trained_secs + step.elapsed_secs;
+                    let step = Step {
+                        elapsed_secs,
+                        ..step.clone()
+                    };
+                    observer.update(Update::Step(&step, self.steps));
+                }
+                Event::Piece(piece) => observer.update(Update::Piece(&piece.text)),
                 Event::Log(log) => observer.update(Update::Log(log.level, &log.text)),
                 // It is recorded by now. What cannot be removed costs disk and nothing else.
                 Event::Checkpoint(checkpoint) => {

@@ -63,8 +63,10 @@ pub enum Update<'a> {
     Stage(Stage),
     /// How far it is.
     Progress(Stage, &'a Progress),
-    /// An optimizer step of so many.
+    /// An optimizer step of so many, its clock counted from the run's beginning, also in a run that goes on.
     Step(&'a Step, u64),
+    /// A further piece of the answer that is being written.
+    Piece(&'a str),
     /// The run's folder exists.
     Run(&'a str, &'a Path),
     /// The judge sees something amber or red.

@@ -7,15 +7,15 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tunesmith_measure::{Peaks, practical_peak};
-use tunesmith_probe::{CpuSnapshot, LIVE, gpus};
+use tunesmith_measure::{Peaks, Tflops, practical_peak};
+use tunesmith_probe::{CpuSnapshot, LIVE, Peak, gpus};
 use tunesmith_protocol::DType;
 use tunesmith_setup::environments::Engine;
 use tunesmith_setup::knowledge::Knowledge;
-use tunesmith_setup::plan::{PlanRequest, plan};
+use tunesmith_setup::plan::{DeviceChoice, PlanRequest, plan};
 use tunesmith_setup::{Folders, model};
 
-use crate::supervisor::EngineLocation;
+use crate::{estimate::plain_attention, supervisor::EngineLocation};
 
 use crate::run::{CalibrationRecord, ContentionSample, MachineRecord, now};
 
@@ -58,19 +58,49 @@ pub(super) fn machine() -> MachineRecord {
     }
 }
 
+/// The engine on the card that the plan chose.
+pub(super) struct Planned {
+    /// With the plan's flags and mask.
+    pub(super) engine: EngineLocation,
+    /// What the card's spec sheet promises.
+    pub(super) spec_peak: Option<Peak>,
+    /// The planned torch has no attention kernels for the card, so that scores are kept.
+    pub(super) plain_attention: bool,
+}
+
 /// An engine whose torch is for cards gets the flags and the mask of the plan for this machine. Where no plan can be
-/// made, the engine starts as the user's environment has it, and says itself what it cannot do.
-pub(super) fn on_planned_card(engine: EngineLocation) -> EngineLocation {
-    if engine.usable_cards().is_none() {
-        return engine;
+/// made, the engine starts as the user's environment has it, and says itself what it cannot do; a card that was chosen
+/// by name is an error then.
+pub(super) fn on_planned_card(engine: EngineLocation, choice: &DeviceChoice) -> Result<Planned, LabError> {
+    let as_it_is = |engine| Planned {
+        engine,
+        spec_peak: None,
+        plain_attention: false,
+    };
+    if engine.usable_cards().is_none() || *choice == DeviceChoice::Cpu {
+        return Ok(as_it_is(engine));
     }
-    let Ok(knowledge) = Knowledge::load(None) else {
-        return engine;
+    let by_name = *choice != DeviceChoice::Auto;
+    let knowledge = match Knowledge::load(None) {
+        Ok(knowledge) => knowledge,
+        Err(error) if by_name => return Err(error.into()),
+        Err(_) => return Ok(as_it_is(engine)),
     };
     let system = tunesmith_probe::detect(Path::new(LIVE), &knowledge.cards);
-    match plan(&system, &knowledge, &PlanRequest::new(Engine::Native)) {
-        Ok(plan) => engine.with_plan(&plan),
-        Err(_) => engine,
+    let request = PlanRequest {
+        device: choice.clone(),
+        ..PlanRequest::new(Engine::Native)
+    };
+    match plan(&system, &knowledge, &request) {
+        Ok(plan) => Ok(Planned {
+            engine: engine.with_plan(&plan),
+            plain_attention: plain_attention(&plan),
+            spec_peak: plan
+                .card
+                .and_then(|card| system.gpus.get(card.index)?.peak.clone()),
+        }),
+        Err(error) if by_name => Err(error.into()),
+        Err(_) => Ok(as_it_is(engine)),
     }
 }
 
@@ -91,11 +121,20 @@ pub(super) fn bf16_in_hardware(record: &MachineRecord) -> bool {
     record.machine.bf16_in_hardware().unwrap_or(false)
 }
 
-/// The peaks that MFU is counted against. The spec sheet's is known for cards in the knowledge files only, and a
-/// processor's depends on clocks that no sheet promises, so there is the measured one.
-pub(super) fn peaks(dtype: DType, calibration: Option<&CalibrationRecord>) -> Peaks {
+/// The peaks that MFU is counted against. The spec sheet's is that of the card; a processor's depends on clocks that no
+/// sheet promises, so there is the measured one alone.
+pub(super) fn peaks(
+    dtype: DType,
+    calibration: Option<&CalibrationRecord>,
+    spec_peak: Option<&Peak>,
+) -> Peaks {
+    let promised = spec_peak.and_then(|peak| match dtype {
+        DType::Bf16 => peak.bf16_flops_per_sec,
+        DType::F16 => peak.fp16_flops_per_sec,
+        DType::F32 => None,
+    });
     Peaks {
-        theoretical: None,
+        theoretical: promised.map(|flops| Tflops(flops / 1e12)),
         practical: calibration
             .and_then(|calibration| practical_peak(&calibration.result, dtype))
             .map(|peak| peak.tflops),

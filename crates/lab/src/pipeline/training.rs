@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use tunesmith_measure::judge::RowFacts;
+use tunesmith_data::RowsReport;
+use tunesmith_measure::{MemoryNeed, ModelShape, judge::RowFacts};
 use tunesmith_protocol::RunStatus;
 
 use crate::{
+    estimate::memory_need,
     evaluate::Evaluation,
     files::make_folder,
     recipe::{HashParts, Recipe},
@@ -194,7 +196,11 @@ fn manifest(
         device: device.to_owned(),
         threads: settings.threads_for(device),
         engine: hello.clone(),
-        peaks: surroundings::peaks(recipe.dtype(device), calibration.as_ref()),
+        peaks: surroundings::peaks(
+            recipe.dtype(device),
+            calibration.as_ref(),
+            settings.spec_peak.as_ref().filter(|_| device != "cpu"),
+        ),
         machine: surroundings::machine(),
         environment: surroundings::environment(),
         model: ModelRecord {
@@ -217,11 +223,25 @@ fn manifest(
         },
         adapter,
         calibration,
+        predicted: predicted(recipe, settings, device, &shape, &prepared.info.report),
     };
     Ok(Manifest {
         config_hash: config_hash(recipe, &manifest, settings.evaluate),
         ..manifest
     })
+}
+
+/// By formula, with the longest row that there is. Modules that carry no adapter are refused elsewhere.
+fn predicted(
+    recipe: &Recipe,
+    settings: &Settings,
+    device: &str,
+    shape: &ModelShape,
+    rows: &RowsReport,
+) -> Option<MemoryNeed> {
+    let plain_attention = device != "cpu" && settings.plain_attention;
+    let (dtype, longest) = (recipe.dtype(device), rows.longest as u64);
+    memory_need(recipe, shape, dtype, longest, plain_attention).ok()
 }
 
 /// The hash of a run from the rest of its manifest.

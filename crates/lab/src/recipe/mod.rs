@@ -304,6 +304,11 @@ pub struct HashParts<'a> {
 }
 
 impl Recipe {
+    /// Whether a run of it asks test questions before and after: there are some for the data set, and it wants any.
+    pub fn asks_questions(&self) -> bool {
+        self.data.source.is_some() && self.evaluate.questions > 0
+    }
+
     /// Reads a recipe from TOML text; `origin` names it in messages.
     ///
     /// # Errors

@@ -40,6 +40,12 @@ pub enum RunError {
         /// The run.
         id: String,
     },
+    /// There is a run of this id where another one should go.
+    #[error("there is a run {id} already")]
+    Exists {
+        /// The run.
+        id: String,
+    },
     /// No run has this name.
     #[error("there is no run `{name}`")]
     Unknown {
@@ -70,6 +76,7 @@ impl RunError {
             Self::Damaged { .. } => "run_damaged",
             Self::TooNew { .. } => "run_too_new",
             Self::Led { .. } => "run_led",
+            Self::Exists { .. } => "run_exists",
             Self::Unknown { .. } => "unknown_run",
             Self::Ambiguous { .. } => "ambiguous_run",
         }
@@ -85,6 +92,7 @@ impl RunError {
                 vec!["the run's other files are untouched; events.jsonl holds what was measured".to_owned()]
             }
             Self::TooNew { .. } => vec!["use the newer version to read it".to_owned()],
+            Self::Exists { .. } => vec!["move that one to the trash first".to_owned()],
             Self::Led { .. } => vec!["wait until it has ended, or stop it".to_owned()],
             Self::Unknown { any: true, .. } => {
                 vec!["`tunesmith runs list` shows all of them; `last` names the newest".to_owned()]

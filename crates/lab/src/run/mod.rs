@@ -1,10 +1,14 @@
 //! A run on disk. The folder is the truth: lists, charts and reports are read from it, and a failure is a
 //! record with its reason, never a gap (M16).
 
+mod arrange;
 mod checkpoint;
 mod error;
 mod journal;
+mod line;
 mod record;
+mod repeats;
+pub mod trash;
 
 use std::{
     fs::{self, File, TryLockError},
@@ -20,14 +24,17 @@ use crate::{
     recipe::Recipe,
 };
 
+pub use arrange::{Column, LineFilter, Order, arrange};
 pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::prune as prune_checkpoints;
 pub use error::RunError;
 pub use journal::{Entry, Journal, LabLine, read_events};
+pub use line::{Figures, LineState, RunLine, Stamp, lines};
 pub use record::{
     AdapterBase, AdapterRecord, CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest,
     ModelRecord, RECORD_VERSION, Summary, Timings,
 };
+pub use repeats::{Comparison, Figure, Repeats, compare, repeats};
 
 const MANIFEST: &str = "manifest.json";
 const SUMMARY: &str = "summary.json";
@@ -321,6 +328,17 @@ impl Run {
         }
     }
 
+    /// What the figures of its steps are counted with; nothing while it has no manifest.
+    ///
+    /// # Errors
+    /// [`RunError`] when the recipe's adapter cannot be counted.
+    pub fn context(&self) -> Result<Option<SummaryContext>, RunError> {
+        let manifest = self.manifest.as_ref();
+        manifest
+            .map(|manifest| context_of(&self.recipe, manifest))
+            .transpose()
+    }
+
     /// Why the run ended as it did, in a sentence, where it did not end well.
     pub fn reason(&self) -> Option<String> {
         match (&self.summary, self.state) {
@@ -332,20 +350,24 @@ impl Run {
 
     /// The adapter's folder, where there is one.
     pub fn adapter(&self) -> Option<PathBuf> {
-        let folder = match &self.summary {
+        adapter_in(&match &self.summary {
             Some(summary) => self.folder.join(summary.adapter.as_ref()?),
             None => self.folder.join("adapter"),
-        };
-        folder
-            .join("adapter_model.safetensors")
-            .exists()
-            .then_some(folder)
+        })
     }
 
     /// The report's file, where it was written.
     pub fn report(&self) -> Option<PathBuf> {
         Some(self.folder.join("report.html")).filter(|path| path.exists())
     }
+}
+
+/// An adapter's folder, where it holds one.
+fn adapter_in(folder: &Path) -> Option<PathBuf> {
+    folder
+        .join("adapter_model.safetensors")
+        .exists()
+        .then(|| folder.to_owned())
 }
 
 /// The newest whole checkpoint in a run's folder that is not above a step.
@@ -363,14 +385,19 @@ pub(crate) fn training_of(
     manifest: &Manifest,
 ) -> Result<Option<TrainingSummary>, RunError> {
     let steps = steps_of(&read_events(folder)?);
-    let context = SummaryContext {
+    let context = context_of(recipe, manifest)?;
+    Ok((!steps.is_empty()).then(|| summarise(&steps, &context)))
+}
+
+/// What the figures of a run are counted with.
+fn context_of(recipe: &Recipe, manifest: &Manifest) -> Result<SummaryContext, RunError> {
+    Ok(SummaryContext {
         shape: manifest.model.shape,
         lora: LoraShape::new(recipe.lora.rank as u64, &recipe.lora.target_modules)?,
         recomputed: recomputed(recipe, manifest),
         peaks: manifest.peaks,
         discard: None,
-    };
-    Ok((!steps.is_empty()).then(|| summarise(&steps, &context)))
+    })
 }
 
 /// Gradient checkpointing of PyTorch computes whole layers again, this project's engine what it needs of them.
@@ -476,7 +503,7 @@ fn read_record<T: DeserializeOwned>(path: &Path, id: &str) -> Result<Option<T>, 
 }
 
 /// Whether a process holds the run's lock, which ends with the process in whatever way.
-fn is_led(folder: &Path) -> bool {
+pub(crate) fn is_led(folder: &Path) -> bool {
     let Ok(file) = File::open(folder.join(LOCK)) else {
         return false;
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tunesmith_data::{Reading, RowsReport};
-use tunesmith_measure::{ModelShape, Peaks, TrainingSummary, judge::Judgement};
+use tunesmith_measure::{MemoryNeed, ModelShape, Peaks, TrainingSummary, judge::Judgement};
 use tunesmith_probe::{GpuBrief, Load, Machine};
 use tunesmith_protocol::{Calibration, Hello, RunStatus, TrainStats};
 
@@ -53,6 +53,9 @@ pub struct Manifest {
     pub calibration: Option<CalibrationRecord>,
     /// Peaks that MFU is counted against.
     pub peaks: Peaks,
+    /// The memory that the training should need by formula: what it then held corrects the next prediction (X11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<MemoryNeed>,
 }
 
 impl Manifest {

@@ -31,6 +31,9 @@ pub use lock::DeviceLock;
 /// Lines of an engine that are kept for an error message.
 const LAST_LINES: usize = 50;
 
+/// Letters that are kept of each; engine.log has the whole line.
+const LAST_LINE_LETTERS: usize = 2000;
+
 /// How often the clock and the user's wish are looked at while the engine is silent.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -233,7 +236,10 @@ impl Engine {
             ParentLine::Event(event) => *event,
         };
         journal.raw(line)?;
-        journal.event(line)?;
+        // The answer that follows holds them all.
+        if !matches!(event, Event::Piece(_)) {
+            journal.event(line)?;
+        }
         match &event {
             Event::Step(step) => state.last_step = Some(step.step),
             Event::Log(log) => self.tail.push(&log.text),
@@ -272,7 +278,11 @@ impl Tail {
         if self.0.len() == LAST_LINES {
             self.0.pop_front();
         }
-        self.0.push_back(line.to_owned());
+        let line = match line.char_indices().nth(LAST_LINE_LETTERS) {
+            Some((end, _)) => format!("{} …", &line[..end]),
+            None => line.to_owned(),
+        };
+        self.0.push_back(line);
     }
 
     fn lines(self) -> Vec<String> {
@@ -346,6 +356,9 @@ impl JobState {
     }
 
     fn heed_wishes(&mut self, child: &mut Child, stop: &StopToken, limits: &Limits) {
+        if stop.is_abandoned() {
+            child.kill();
+        }
         if let Some(wish) = stop.asked() {
             self.cause = Some(Cause::User);
             if self.asked.is_none_or(|asked| urgency(wish) > urgency(asked)) {

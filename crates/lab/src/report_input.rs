@@ -1,40 +1,61 @@
-//! From a run's folder to the input of its report.
+//! From a run's folder to its report: the one place that knows both a run's record and what a report is made from.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tunesmith_lab::{
-    evaluate::{self, Side, read_answers},
-    pipeline::LabError,
-    recipe::TEXT_TO_SQL,
-    run::{Run, RunState},
-    text_to_sql::{EXTRACTION_RULE, Schema, TextToSql},
-};
 use tunesmith_protocol::RunStatus;
 use tunesmith_report::{
     AnswerRecord, CategoryScore, CountingRule, EngineRecord, EvaluationResult, RecipeRecord, Report,
     ReportInput, Secret, redact,
 };
 
-use crate::errors::CliError;
+pub use tunesmith_report::Written as ReportFiles;
 
-/// The report of a run that has at least one step.
-pub(crate) fn report_of(run: &Run) -> Result<Report, CliError> {
+use crate::{
+    evaluate::{self, Side, read_answers},
+    pipeline::LabError,
+    recipe::TEXT_TO_SQL,
+    run::{Run, RunState},
+    text_to_sql::{EXTRACTION_RULE, Schema, TextToSql},
+};
+
+/// The report of a run that has at least one step. Words that are nobody else's business (the user's name, the home
+/// folder) are taken out.
+///
+/// # Errors
+/// [`LabError::NotPossible`] for a run without a step, else when its record cannot be read.
+pub fn report_of(run: &Run) -> Result<Report, LabError> {
     let input = input_of(run)?;
     Ok(Report::new(redact(input, &secrets())?))
 }
 
-fn input_of(run: &Run) -> Result<ReportInput, CliError> {
-    let missing = || {
-        CliError::from(LabError::NotPossible {
-            message: format!(
-                "the run {} ended as {} before its first step: there is nothing to report",
-                run.id,
-                run.state.name()
-            ),
-            hints: vec![format!("`tunesmith runs show {}` shows what is known", run.id)],
-        })
+/// Writes a run's report into its folder, over an older one.
+///
+/// # Errors
+/// As [`report_of`], and when the files cannot be written.
+pub fn write_report(run: &Run) -> Result<ReportFiles, LabError> {
+    Ok(tunesmith_report::write(&run.folder, &report_of(run)?)?)
+}
+
+/// As [`write_report`], for a run that was just led; one that was over before its first step has no report.
+///
+/// # Errors
+/// As [`write_report`].
+pub fn report_if_trained(run: &Run) -> Result<Option<ReportFiles>, LabError> {
+    let summary = run.summary.as_ref();
+    let trained = summary.is_some_and(|summary| summary.training.is_some());
+    trained.then(|| write_report(run)).transpose()
+}
+
+fn input_of(run: &Run) -> Result<ReportInput, LabError> {
+    let missing = || LabError::NotPossible {
+        message: format!(
+            "the run {} ended as {} before its first step: there is nothing to report",
+            run.id,
+            run.state.name()
+        ),
+        hints: vec![format!("`tunesmith runs show {}` shows what is known", run.id)],
     };
     let (Some(manifest), Some(training)) = (&run.manifest, run.training()?) else {
         return Err(missing());
@@ -142,7 +163,7 @@ fn evaluation_result(
     run: &Run,
     side: &Side,
     schemas: &HashMap<String, String>,
-) -> Result<EvaluationResult, CliError> {
+) -> Result<EvaluationResult, LabError> {
     let name = side.answers.file_stem().unwrap_or_default().to_string_lossy();
     let answers = read_answers(&run.folder, &name)?;
     Ok(EvaluationResult {
@@ -192,7 +213,7 @@ fn answer(record: evaluate::AnswerRecord, schemas: &HashMap<String, String>) -> 
     }
 }
 
-fn rules(run: &Run, status: RunStatus) -> Result<Vec<CountingRule>, CliError> {
+fn rules(run: &Run, status: RunStatus) -> Result<Vec<CountingRule>, LabError> {
     let mut rules = Vec::new();
     if let Some(decoding) = run
         .summary
@@ -230,8 +251,8 @@ fn rules(run: &Run, status: RunStatus) -> Result<Vec<CountingRule>, CliError> {
     Ok(rules)
 }
 
-/// Words of this machine that are nobody else's business.
-fn secrets() -> Vec<Secret> {
+/// Words of this machine that are nobody else's business: what [`report_of`] takes out.
+pub fn secrets() -> Vec<Secret> {
     let mut secrets = Vec::new();
     let mut add = |what: &str, text: Option<String>, replacement: &str| {
         if let Some(text) = text.filter(|text| !text.is_empty() && text != "/") {
