@@ -109,7 +109,8 @@ struct ClockJump {
 
 #[derive(Deserialize)]
 struct Stage {
-    stage: String,
+    #[serde(rename = "stage")]
+    name: String,
     total: u64,
     unit: String,
     #[serde(default)]
@@ -280,7 +281,7 @@ impl Engine {
         for done in 0..=stage.total {
             self.wait(&mut pace)?;
             write_event(&Event::Progress(Progress {
-                stage: stage.stage.clone(),
+                stage: stage.name.clone(),
                 done,
                 total: stage.total,
                 unit: stage.unit.clone(),

@@ -57,12 +57,44 @@ fn only_the_engine_links_libtorch() {
 }
 
 #[test]
+fn only_the_window_knows_egui() {
+    for library in ["eframe", "egui", "egui_extras", "rfd"] {
+        assert_eq!(dependents(library), ["tunesmith-ui"], "{library}");
+    }
+}
+
+#[test]
+fn pages_take_their_colours_from_the_theme() {
+    let mut folders = vec![root().join("ui/src")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        if folder.ends_with("theme") {
+            continue;
+        }
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            seen += 1;
+            for literal in ["from_rgb(", "from_rgba", "from_gray(", "from_hex(", "hex_color!"] {
+                assert!(!text.contains(literal), "{} has {literal}", path.display());
+            }
+        }
+    }
+    assert!(seen > 20, "the window's files were read");
+}
+
+#[test]
 fn nothing_depends_on_a_program() {
     for program in [
         "tunesmith-cli",
         "tunesmith-engine",
         "tunesmith-xtask",
         "tunesmith-tests",
+        "tunesmith-ui",
     ] {
         assert_eq!(dependents(program), Vec::<String>::new(), "{program}");
     }

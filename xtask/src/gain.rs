@@ -62,7 +62,7 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + 1 + SEEDS.len());
     let prepared = Prepared::new(yes, &mut stages)?;
     let workspace = Workspace::find()?;
-    workspace.build(&prepared, &mut stages)?;
+    workspace.build(&prepared, &[], &mut stages)?;
 
     let start = Instant::now();
     let mut runs = Vec::new();

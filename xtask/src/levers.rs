@@ -38,7 +38,7 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + 3);
     let prepared = Prepared::new(yes, &mut stages)?;
     let workspace = Workspace::find()?;
-    workspace.build(&prepared, &mut stages)?;
+    workspace.build(&prepared, &[], &mut stages)?;
 
     stages.begin("rows", "the quickstart's rows, by a run of one step");
     // Beside the build, where a large file does no harm; made anew each time.

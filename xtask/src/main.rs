@@ -10,6 +10,7 @@ mod packages;
 mod prepare;
 mod soak;
 mod test;
+mod window;
 mod workspace;
 
 use std::ffi::OsString;
@@ -41,6 +42,8 @@ struct Cli {
 enum Task {
     /// Set up, build, then calibrate, fine-tune, evaluate and report: the main job from one command
     Quickstart(Quickstart),
+    /// Set up, build, and open the window
+    App(App),
     /// Set up what the tests need, then run every check: format, clippy, tests, doc tests, docs
     Test(Consent),
     /// Set up only: system packages, uv, the torch runtime, the default model
@@ -104,6 +107,15 @@ struct Quickstart {
     extra: Vec<OsString>,
 }
 
+#[derive(Args)]
+struct App {
+    #[command(flatten)]
+    consent: Consent,
+    /// Further arguments for the window, such as `--renderer glow`
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    extra: Vec<OsString>,
+}
+
 /// A comparison with the reference environment's transformers and PEFT.
 #[derive(Args)]
 struct Reference {
@@ -123,6 +135,8 @@ enum Bench {
     ///
     /// Fetches a Python environment of about 2.5 GiB the first time. Takes about 40 minutes on two cores, which must be quiet.
     Hf(Reference),
+    /// Of the window: charts of a million points, ten thousand runs, a flood of events, the first frame
+    Window(Record),
     /// Of the engine alone: a training step with levers taken away, one by one and together
     Levers(Record),
 }
@@ -181,6 +195,7 @@ fn run(task: Task) -> Result<u8> {
         Task::Env => print_env(),
         Task::Test(consent) => test::run(consent.yes),
         Task::Quickstart(quickstart) => run_quickstart(&quickstart),
+        Task::App(app) => open_app(&app),
         Task::Parity(options) => {
             let packages = tunesmith_setup::Folders::from_env()?
                 .downloads()
@@ -191,6 +206,7 @@ fn run(task: Task) -> Result<u8> {
             let program = Workspace::find()?.cli();
             compare(&options, "bench", "bench_hf.py", &[("--tunesmith", program)])
         }
+        Task::Bench(Bench::Window(options)) => window::run(options.consent.yes, options.json),
         Task::Bench(Bench::Levers(options)) => levers::run(options.consent.yes, options.json),
         Task::DeviceCheck(check) => check_device(&check),
         Task::Gain(gain) => gain::run(gain.consent.yes, gain.json),
@@ -219,7 +235,7 @@ fn run_quickstart(quickstart: &Quickstart) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + 2);
     let prepared = Prepared::new(quickstart.consent.yes, &mut stages)?;
     let workspace = Workspace::find()?;
-    workspace.build(&prepared, &mut stages)?;
+    workspace.build(&prepared, &[], &mut stages)?;
 
     let mut command = workspace.tunesmith();
     command.arg("quickstart");
@@ -240,6 +256,17 @@ fn run_quickstart(quickstart: &Quickstart) -> Result<u8> {
     }
     command.args(&quickstart.extra);
     stages.begin("quickstart", "calibrate, evaluate, train, evaluate, report");
+    become_command(command)
+}
+
+fn open_app(app: &App) -> Result<u8> {
+    let mut stages = Stages::new(Prepared::STAGES + 2);
+    let prepared = Prepared::new(app.consent.yes, &mut stages)?;
+    let workspace = Workspace::find()?;
+    workspace.build(&prepared, &["tunesmith-ui"], &mut stages)?;
+    let mut command = workspace.window();
+    command.args(&app.extra);
+    stages.begin("app", "the window is open until you close it");
     become_command(command)
 }
 
@@ -265,7 +292,7 @@ fn compare(options: &Reference, name: &str, script: &str, inputs: &[(&str, PathB
     let prepared = Prepared::new(options.consent.yes, &mut stages)?;
     let workspace = Workspace::find()?;
     let python = reference_python(&prepared, &workspace, &mut stages)?;
-    workspace.build(&prepared, &mut stages)?;
+    workspace.build(&prepared, &[], &mut stages)?;
 
     let mut command = workspace.script(&prepared, &python, script);
     command
@@ -309,7 +336,7 @@ fn check_device(check: &DeviceCheck) -> Result<u8> {
         command.arg("--torch").arg(&prepared.engine_env.site);
         command
     };
-    workspace.build(&prepared, &mut stages)?;
+    workspace.build(&prepared, &[], &mut stages)?;
     command
         .args(check.options.json.then_some("--json"))
         .args(&check.options.extra);

@@ -1,7 +1,7 @@
 //! System packages: what no package of ours can bring. The one command is shown first and run only after a yes.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -15,6 +15,23 @@ enum Missing {
     Compiler,
     Python,
     Pip,
+    /// A Vulkan driver that computes on the processor: the window's pictures are drawn with it.
+    Vulkan,
+    /// A display without a screen.
+    Display,
+    /// Keys for windows on it.
+    Keys,
+    /// What the window opens to read the keyboard with.
+    Keyboard,
+}
+
+/// What a command needs of the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum For {
+    /// Building and running the engine.
+    Engine,
+    /// The tests too, which draw the window.
+    Tests,
 }
 
 /// A system's installer.
@@ -45,6 +62,14 @@ impl Manager {
             (Self::Apt | Self::Dnf, Missing::Pip) => "python3-pip",
             (Self::Pacman, Missing::Python) => "python",
             (Self::Pacman, Missing::Pip) => "python-pip",
+            (Self::Apt | Self::Dnf, Missing::Vulkan) => "mesa-vulkan-drivers",
+            (Self::Pacman, Missing::Vulkan) => "vulkan-swrast",
+            (Self::Apt, Missing::Display) => "xvfb",
+            (Self::Dnf, Missing::Display) => "xorg-x11-server-Xvfb",
+            (Self::Pacman, Missing::Display) => "xorg-server-xvfb",
+            (_, Missing::Keys) => "xdotool",
+            (Self::Apt, Missing::Keyboard) => "libxkbcommon-x11-0",
+            (Self::Dnf | Self::Pacman, Missing::Keyboard) => "libxkbcommon-x11",
         }
     }
 
@@ -60,10 +85,11 @@ impl Manager {
     }
 }
 
-/// Makes sure that a C++ compiler and Python are there, and pip where uv has yet to be installed.
-pub(crate) fn ensure(setup: &Setup, yes: bool, stages: &mut Stages) -> Result<()> {
+/// Makes sure that a C++ compiler and Python are there, and pip where uv has yet to be installed; for tests also what
+/// draws a window without a screen.
+pub(crate) fn ensure(setup: &Setup, purpose: For, yes: bool, stages: &mut Stages) -> Result<()> {
     stages.begin_quietly("system packages");
-    let missing = find_missing(setup);
+    let missing = find_missing(setup, purpose);
     if missing.is_empty() {
         stages.end("present");
         return Ok(());
@@ -106,7 +132,7 @@ pub(crate) fn ensure(setup: &Setup, yes: bool, stages: &mut Stages) -> Result<()
             "the system packages could not be installed ({status}); run this command yourself and read what it says:\n\n    {shown}\n"
         );
     }
-    let still = find_missing(setup);
+    let still = find_missing(setup, purpose);
     if !still.is_empty() {
         bail!(
             "the command went well, but this is still missing: {}",
@@ -124,12 +150,16 @@ fn describe(missing: &[Missing]) -> String {
             Missing::Compiler => "a C++ compiler (c++, or what CXX names)",
             Missing::Python => "Python 3.10 or newer",
             Missing::Pip => "pip for Python",
+            Missing::Vulkan => "a Vulkan driver for processors",
+            Missing::Display => "Xvfb",
+            Missing::Keys => "xdotool",
+            Missing::Keyboard => "libxkbcommon for X11",
         })
         .collect();
     names.join(", ")
 }
 
-fn find_missing(setup: &Setup) -> Vec<Missing> {
+fn find_missing(setup: &Setup, purpose: For) -> Vec<Missing> {
     let mut missing = Vec::new();
     let compiler = std::env::var_os("CXX").map_or_else(|| "c++".into(), PathBuf::from);
     if !runs(compiler) {
@@ -142,7 +172,50 @@ fn find_missing(setup: &Setup) -> Vec<Missing> {
     if setup.find_uv().is_none() && !python.is_ok_and(|python| has_pip(&python)) {
         missing.push(Missing::Pip);
     }
+    if purpose == For::Tests && cfg!(target_os = "linux") {
+        missing.extend(missing_for_windows());
+    }
     missing
+}
+
+/// What draws a window where there is no screen and no card. Other systems than Linux have a screen.
+fn missing_for_windows() -> Vec<Missing> {
+    let driver = ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d"]
+        .into_iter()
+        .any(|folder| has_file(Path::new(folder), "lvp_icd"));
+    let keyboard = ["/usr/lib", "/usr/lib64", "/lib", "/lib64"]
+        .map(PathBuf::from)
+        .into_iter()
+        .flat_map(|folder| {
+            [
+                folder.join(format!("{}-linux-gnu", std::env::consts::ARCH)),
+                folder,
+            ]
+        })
+        .any(|folder| has_file(&folder, "libxkbcommon-x11.so"));
+    [
+        (driver, Missing::Vulkan),
+        (on_path("Xvfb"), Missing::Display),
+        (on_path("xdotool"), Missing::Keys),
+        (keyboard, Missing::Keyboard),
+    ]
+    .into_iter()
+    .filter_map(|(there, what)| (!there).then_some(what))
+    .collect()
+}
+
+/// Whether a folder has a file whose name begins like this.
+fn has_file(folder: &Path, beginning: &str) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|entries| {
+        entries
+            .filter_map(Result::ok)
+            .any(|entry| entry.file_name().to_string_lossy().starts_with(beginning))
+    })
+}
+
+fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(program).is_file()))
 }
 
 fn runs(program: impl AsRef<std::ffi::OsStr>) -> bool {
@@ -197,6 +270,15 @@ mod tests {
         assert_eq!(
             Manager::Pacman.script(&[Missing::Compiler]),
             "pacman -S --needed --noconfirm gcc"
+        );
+        assert_eq!(
+            Manager::Apt.script(&[
+                Missing::Vulkan,
+                Missing::Display,
+                Missing::Keys,
+                Missing::Keyboard
+            ]),
+            "apt-get update && apt-get install -y mesa-vulkan-drivers xvfb xdotool libxkbcommon-x11-0"
         );
     }
 }

@@ -9,6 +9,7 @@ use tunesmith_setup::process::{self, Cancel, Ended, Output};
 use tunesmith_setup::{EngineEnv, Folders, Ready, Report, Setup, SetupError, engine_env};
 
 use crate::console::Stages;
+use crate::packages::For;
 use crate::{ExitWith, packages};
 
 /// Commands that end with this program, however it ends.
@@ -73,9 +74,14 @@ impl Prepared {
 
     /// Runs the stages; each is over at once if its result is there. `yes` installs system packages without asking.
     pub(crate) fn new(yes: bool, stages: &mut Stages) -> Result<Self> {
+        Self::with_packages(For::Engine, yes, stages)
+    }
+
+    /// As [`Prepared::new`], with the system packages for a purpose.
+    pub(crate) fn with_packages(purpose: For, yes: bool, stages: &mut Stages) -> Result<Self> {
         let mut setup = Setup::new(Folders::from_env()?);
         setup.guard = Some(guard()?);
-        packages::ensure(&setup, yes, stages)?;
+        packages::ensure(&setup, purpose, yes, stages)?;
 
         // From here on Ctrl-C is a request: the running stage stops its children and removes what is half-made.
         // Not before, or a question on the terminal could not be left.

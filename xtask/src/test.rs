@@ -6,6 +6,7 @@ use anyhow::Result;
 use tunesmith_setup::process::{self, Output};
 
 use crate::console::Stages;
+use crate::packages::For;
 use crate::prepare::Prepared;
 use crate::workspace::Workspace;
 
@@ -27,7 +28,7 @@ struct Check {
 /// Sets up, runs the checks until one fails, prints the summary; returns the exit status.
 pub(crate) fn run(yes: bool) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + CHECKS);
-    let prepared = Prepared::new(yes, &mut stages)?;
+    let prepared = Prepared::with_packages(For::Tests, yes, &mut stages)?;
     let workspace = Workspace::find()?;
     for check in checks(&workspace, &prepared) {
         let words: Vec<_> = check

@@ -86,6 +86,15 @@ impl Workspace {
         command
     }
 
+    /// The window's program, with the program and the engine that it starts.
+    pub(crate) fn window(&self) -> Command {
+        let mut command = Command::new(self.program("tunesmith-ui"));
+        command
+            .env(env_vars::ENGINE, self.engine())
+            .env(env_vars::PROGRAM, self.cli());
+        command
+    }
+
     /// A script of `xtask/python` that starts the engine; further arguments are the caller's.
     pub(crate) fn script(&self, prepared: &Prepared, python: &Path, script: &str) -> Command {
         let mut command = Command::new(python);
@@ -100,8 +109,8 @@ impl Workspace {
         command
     }
 
-    /// The stage that builds the engine and the command line program.
-    pub(crate) fn build(&self, prepared: &Prepared, stages: &mut Stages) -> Result<()> {
+    /// The stage that builds the engine, the command line program and `more` packages.
+    pub(crate) fn build(&self, prepared: &Prepared, more: &[&str], stages: &mut Stages) -> Result<()> {
         let note = if self.engine().exists() {
             "what has changed since the last build"
         } else {
@@ -110,6 +119,7 @@ impl Workspace {
         stages.begin("build", note);
         let mut command = self.cargo_with_torch(prepared);
         command.args(["build", "-p", "tunesmith-cli", "-p", "tunesmith-engine"]);
+        command.args(more.iter().flat_map(|package| ["-p", package]));
         let ended = prepared.run(&command, Output::ToStderr)?;
         if !ended.status.success() {
             eprintln!("error: the build failed; cargo says why above");

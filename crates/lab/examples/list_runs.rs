@@ -31,7 +31,7 @@ fn make(folder: &Path, runs: usize) {
             scope.spawn(move || {
                 (first..runs)
                     .step_by(2)
-                    .for_each(|number| make_one(folder, number))
+                    .for_each(|number| make_one(folder, number));
             });
         }
     });

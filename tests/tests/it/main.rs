@@ -17,7 +17,11 @@ mod hub;
 mod machines;
 mod real_engine;
 mod resuming;
+mod serving;
 mod soaking;
 mod sources;
 mod supervising;
 mod tiny_model;
+mod window;
+#[cfg(target_os = "linux")]
+mod window_for_real;

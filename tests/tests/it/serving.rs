@@ -21,7 +21,7 @@ use crate::context::{CALIBRATES, GOOD, Home, OPENING, RunIt, lives, pid_in, wait
 use crate::resuming::{going_on, interrupted};
 
 /// Longest time for anything that a test waits for.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// No process of ours may outlive its parent by more.
 const SOON: Duration = Duration::from_secs(2);
@@ -101,14 +101,14 @@ impl Window {
 
     /// The rest of a task.
     #[track_caller]
-    fn to_the_end(&mut self) -> Told {
+    fn end(&mut self) -> Told {
         Told(self.until(|notice| matches!(notice, Notice::Ended { .. })))
     }
 
     #[track_caller]
     pub(crate) fn led(&mut self, task: u64, work: TaskWork) -> Told {
         self.start(task, work);
-        self.to_the_end()
+        self.end()
     }
 
     #[track_caller]
@@ -320,7 +320,7 @@ fn a_training_stops_as_the_window_wishes() {
         window.start(4, training(&home, 500));
         window.until(is_step);
         window.stop(4, how);
-        let told = window.to_the_end();
+        let told = window.end();
         assert_eq!(told.status(), RunStatus::Cancelled, "{how:?}: {:?}", told.0);
         assert!(matches!(told.0.last(), Some(Notice::Ended { failure: None, .. })));
         assert_eq!(home.only_run().join("adapter").exists(), saves, "{how:?}");
@@ -345,7 +345,7 @@ fn a_second_task_is_refused_by_the_name_of_the_first() {
     assert_eq!(error.message, "task 1 (calibration) is still running");
     assert!(!error.hints.is_empty());
     window.stop(1, StopHow::Now);
-    assert_eq!(window.to_the_end().status(), RunStatus::Cancelled);
+    assert_eq!(window.end().status(), RunStatus::Cancelled);
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn a_line_that_is_no_command_is_refused_and_the_next_one_is_obeyed() {
     // Fields of a later version are passed over.
     window.say(b"\n{\"type\":\"start\",\"task\":6,\"work\":\"report\",\"run\":\"none\",\"new\":1}\n");
     // The rest of the long line is refused too.
-    assert_eq!(window.to_the_end().failure().code, "unknown_run");
+    assert_eq!(window.end().failure().code, "unknown_run");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn nothing_outlives_a_window_that_closes() {
             || !lives(engine),
         );
         // Who still reads is told how it ended.
-        assert_eq!(window.to_the_end().status(), RunStatus::Cancelled);
+        assert_eq!(window.end().status(), RunStatus::Cancelled);
     }
 }
 
@@ -512,7 +512,7 @@ fn a_window_that_does_not_read_stalls_no_engine_and_is_told_the_result_later() {
             .is_ok_and(|runs| runs.flatten().any(|run| run.path().join("report.html").exists()))
     });
     let mut window = Window::reading(service, input);
-    let told = window.to_the_end();
+    let told = window.end();
     assert_eq!(told.status(), RunStatus::Ok);
     assert!(told.run().is_some());
     let steps = told.steps();
@@ -702,7 +702,7 @@ mod set_up {
                 window.close();
             } else {
                 window.stop(1, StopHow::Save);
-                assert_eq!(window.to_the_end().status(), RunStatus::Cancelled);
+                assert_eq!(window.end().status(), RunStatus::Cancelled);
             }
             wait_until("the installer is gone", SOON, || !lives(installer));
         }

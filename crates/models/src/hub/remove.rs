@@ -113,6 +113,8 @@ fn removed(path: &Path, outcome: io::Result<()>) -> Result<(), HubError> {
 }
 
 #[cfg(all(test, unix))]
+// The lint knows the tests of `cfg(test)` alone.
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::os::unix::fs::symlink;
 

@@ -1,0 +1,538 @@
+//! Horizontal bars: what was measured against what was promised, and what a whole is made of.
+
+use std::sync::Arc;
+
+use egui::{
+    Align2, Color32, CornerRadius, Galley, Painter, Rangef, Rect, Response, Stroke, Ui, Vec2, pos2, vec2,
+};
+use tunesmith_report::format::{number, percent, significant};
+
+use super::ChartView;
+use super::frame::{Cell, Framed, Table, TableColumn};
+use super::paint::{Piece, line_of, place_text, plain, strong};
+use crate::theme::{self, Tokens, Tone, tokens};
+
+/// Height of a bar, in points.
+const BAR: f32 = 3.0 * theme::GRID;
+/// Height of a stacked bar, in points.
+const STACK: f32 = 6.0 * theme::GRID;
+/// Room for a colour before a name, in points.
+const KEY: f32 = 4.0 * theme::GRID;
+/// Height of a line of a legend, in points.
+const LEGEND_LINE: f32 = 5.0 * theme::GRID;
+
+/// A measured value beside the one that it is held against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar<'a> {
+    /// What was measured.
+    pub label: &'a str,
+    /// Measured; `None` where it was not.
+    pub value: Option<f64>,
+    /// What it is held against, such as the figure of a spec sheet; `None` where there is none.
+    pub reference: Option<f64>,
+}
+
+impl Bar<'_> {
+    /// Measured over reference, where there are both.
+    fn share(&self) -> Option<f64> {
+        let reference = finite(self.reference).filter(|reference| *reference > 0.0)?;
+        Some(finite(self.value)? / reference)
+    }
+}
+
+/// Bars of one unit and one scale.
+#[must_use = "it is drawn by `show`"]
+pub struct Bars<'a> {
+    title: &'a str,
+    unit: &'a str,
+    against: &'a str,
+    rows: &'a [Bar<'a>],
+    empty: &'a str,
+}
+
+impl<'a> Bars<'a> {
+    /// Bars under a title that is unique on its page. `against` names what the references are: `spec sheet`.
+    pub fn new(title: &'a str, unit: &'a str, against: &'a str, bars: &'a [Bar<'a>]) -> Self {
+        Self {
+            title,
+            unit,
+            against,
+            rows: bars,
+            empty: "Nothing has been measured yet",
+        }
+    }
+
+    /// What is said while there are no bars.
+    pub fn empty(mut self, text: &'a str) -> Self {
+        self.empty = text;
+        self
+    }
+
+    /// The bars in one sentence, without a full stop.
+    pub fn summary(&self) -> String {
+        if self.rows.is_empty() {
+            return self.empty.to_owned();
+        }
+        let unit = self.unit;
+        let told = self.rows.iter().map(|bar| {
+            let Some(value) = finite(bar.value) else {
+                return format!("{} is not measured", bar.label);
+            };
+            let value = figure(value);
+            match (finite(bar.reference), bar.share()) {
+                (Some(reference), Some(share)) => {
+                    let (reference, share) = (figure(reference), percent(share));
+                    format!("{} reaches {value} of {reference} {unit} ({share})", bar.label)
+                }
+                _ => format!("{} is {value} {unit}", bar.label),
+            }
+        });
+        told.collect::<Vec<String>>().join("; ")
+    }
+
+    /// Draws them.
+    pub fn show(&self, ui: &mut Ui, view: &mut ChartView) {
+        let summary = self.summary();
+        let rows = self.rows.len().max(2) as f32;
+        let against = format!("{}, against the {}", self.unit, self.against);
+        let with_reference = self.rows.iter().any(|bar| bar.reference.is_some());
+        let framed = Framed {
+            title: self.title,
+            unit: if with_reference { &against } else { self.unit },
+            summary: &summary,
+            empty: self.rows.is_empty(),
+            height: if view.table {
+                (rows + 2.0) * theme::ROW
+            } else {
+                rows * theme::ROW
+            },
+        };
+        framed.show(ui, view, || self.table(), |ui, _| self.bars_ui(ui));
+    }
+
+    fn bars_ui(&self, ui: &Ui) {
+        let tokens = tokens(ui);
+        let painter = ui.painter();
+        let space = ui.max_rect();
+        let line = |pieces: &[Piece]| line_of(painter, pieces, f32::INFINITY);
+        let labels = self.rows.iter().map(|bar| {
+            let widest = space.width() * 0.36;
+            line_of(painter, &[plain(bar.label, tokens.text)], widest)
+        });
+        let figures = self
+            .rows
+            .iter()
+            .map(|bar| match (finite(bar.value), finite(bar.reference)) {
+                (None, _) => line(&[plain("not measured", tokens.weak_text)]),
+                (Some(value), None) => line(&[strong(&figure(value), tokens.strong_text)]),
+                (Some(value), Some(reference)) => {
+                    let rest = format!(" of {}", figure(reference));
+                    line(&[
+                        strong(&figure(value), tokens.strong_text),
+                        plain(&rest, tokens.weak_text),
+                    ])
+                }
+            });
+        let shares = self.rows.iter().map(|bar| {
+            let share = bar.share().map_or_else(String::new, percent);
+            line(&[plain(&share, tokens.text)])
+        });
+        let (labels, figures, shares): (Vec<_>, Vec<_>, Vec<_>) =
+            (labels.collect(), figures.collect(), shares.collect());
+        let column = |of: &[Arc<Galley>]| {
+            let widest = of.iter().map(|text| text.size().x).fold(0.0, f32::max);
+            if widest > 0.0 {
+                widest + 4.0 * theme::GRID
+            } else {
+                0.0
+            }
+        };
+        let figures_end = space.right() - column(&shares);
+        let track = Rangef::new(space.left() + column(&labels), figures_end - column(&figures));
+        let all = self
+            .rows
+            .iter()
+            .flat_map(|bar| [finite(bar.value), finite(bar.reference)]);
+        let most = all.flatten().fold(0.0, f64::max);
+        for (row, bar) in self.rows.iter().enumerate() {
+            let y = space.top() + theme::ROW * (row as f32 + 0.5);
+            place_text(
+                painter,
+                labels[row].clone(),
+                pos2(space.left(), y),
+                Align2::LEFT_CENTER,
+            );
+            place_text(
+                painter,
+                figures[row].clone(),
+                pos2(figures_end, y),
+                Align2::RIGHT_CENTER,
+            );
+            place_text(
+                painter,
+                shares[row].clone(),
+                pos2(space.right(), y),
+                Align2::RIGHT_CENTER,
+            );
+            if track.span() > 4.0 && most > 0.0 {
+                paint_bar(bar, track, most, y, painter, tokens);
+            }
+        }
+    }
+
+    fn table(&self) -> Table {
+        let cell = |value: Option<f64>| value.map_or(Cell::Empty, |value| Cell::Number(value, ""));
+        Table {
+            columns: vec![
+                TableColumn::words("what"),
+                TableColumn::numbers("measured", self.unit),
+                TableColumn::numbers(self.against, self.unit),
+            ],
+            rows: self
+                .rows
+                .iter()
+                .map(|bar| {
+                    vec![
+                        Cell::Text(bar.label.to_owned()),
+                        cell(bar.value),
+                        cell(bar.reference),
+                    ]
+                })
+                .collect(),
+            thinned: None,
+        }
+    }
+}
+
+/// The track reaches to the reference, which a line ends; a value beyond it runs on past that line.
+fn paint_bar(bar: &Bar, track: Rangef, most: f64, y: f32, painter: &Painter, tokens: &Tokens) {
+    let place = |value: f64| track.min + track.span() * (value / most).clamp(0.0, 1.0) as f32;
+    let along = |to: f32, half: f32| {
+        Rect::from_x_y_ranges(Rangef::new(track.min, to), Rangef::new(y - half, y + half))
+    };
+    let corner = CornerRadius::same(3);
+    if let Some(reference) = finite(bar.reference) {
+        painter.rect_filled(along(place(reference), BAR / 2.0), corner, tokens.grid);
+    }
+    match finite(bar.value) {
+        Some(value) => {
+            painter.rect_filled(
+                along(place(value).max(track.min + 2.0), BAR / 2.0),
+                corner,
+                tokens.accent,
+            );
+        }
+        None if bar.reference.is_none() => {
+            painter.hline(track, y, Stroke::new(1.0, tokens.line));
+        }
+        None => {}
+    }
+    if let Some(reference) = finite(bar.reference) {
+        let x = painter.round_to_pixel_center(place(reference));
+        let line = Stroke::new(2.0, tokens.strong_text);
+        painter.vline(x, Rangef::new(y - BAR / 2.0 - 3.0, y + BAR / 2.0 + 3.0), line);
+    }
+}
+
+/// A figure beside another one, which it may be close to: with a decimal above 100 too.
+fn figure(value: f64) -> String {
+    if value.abs() < 100.0 {
+        number(value)
+    } else {
+        significant(value, 4)
+    }
+}
+
+fn finite(value: Option<f64>) -> Option<f64> {
+    value.filter(|value| value.is_finite())
+}
+
+/// One bar of parts, with their sum and the limit that it has to stay under.
+#[must_use = "it is drawn by `show`"]
+pub struct StackedBar<'a> {
+    title: &'a str,
+    unit: &'a str,
+    parts: &'a [(&'a str, f64)],
+    limit: Option<(f64, &'a str)>,
+    empty: &'a str,
+}
+
+impl<'a> StackedBar<'a> {
+    /// A bar of named parts, none of them below zero, under a title that is unique on its page.
+    pub fn new(title: &'a str, unit: &'a str, parts: &'a [(&'a str, f64)]) -> Self {
+        Self {
+            title,
+            unit,
+            parts,
+            limit: None,
+            empty: "The parts are not known yet",
+        }
+    }
+
+    /// The limit, with its name.
+    pub fn limit(mut self, value: f64, name: &'a str) -> Self {
+        self.limit = Some((value, name));
+        self
+    }
+
+    /// What is said while there are no parts.
+    pub fn empty(mut self, text: &'a str) -> Self {
+        self.empty = text;
+        self
+    }
+
+    /// The bar in one sentence, without a full stop.
+    pub fn summary(&self) -> String {
+        if self.parts.is_empty() {
+            return self.empty.to_owned();
+        }
+        let (unit, total) = (self.unit, self.total());
+        let greatest = self.parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let mostly = greatest.map_or_else(String::new, |(name, value)| {
+            format!(", most of it {name}: {} {unit}", number(*value))
+        });
+        match self.limit {
+            Some((limit, name)) if total > limit => format!(
+                "{} {unit} in all, {} {unit} over the {name} ({} {unit}){mostly}",
+                number(total),
+                number(total - limit),
+                number(limit)
+            ),
+            Some((limit, name)) => format!(
+                "{} {unit} in all, {} {unit} below the {name} ({} {unit}){mostly}",
+                number(total),
+                number(limit - total),
+                number(limit)
+            ),
+            None => format!("{} {unit} in all{mostly}", number(total)),
+        }
+    }
+
+    /// Draws it.
+    pub fn show(&self, ui: &mut Ui, view: &mut ChartView) {
+        let summary = self.summary();
+        let (legend, legend_height) = self.legend(ui.painter(), tokens(ui), ui.available_width());
+        let height = LEGEND_LINE + STACK + 2.0 * theme::GRID + legend_height;
+        let framed = Framed {
+            title: self.title,
+            unit: self.unit,
+            summary: &summary,
+            empty: self.parts.is_empty(),
+            height: if view.table {
+                (self.parts.len() as f32 + 3.0) * theme::ROW
+            } else {
+                height
+            },
+        };
+        framed.show(
+            ui,
+            view,
+            || self.table(),
+            |ui, response| self.stack_ui(&legend, ui, response),
+        );
+    }
+
+    fn total(&self) -> f64 {
+        self.parts.iter().map(|(_, value)| value).sum()
+    }
+
+    fn stack_ui(&self, legend: &[(Vec2, Arc<Galley>)], ui: &mut Ui, response: &Response) {
+        let tokens = tokens(ui);
+        let painter = ui.painter().clone();
+        let space = ui.max_rect();
+        let total = self.total();
+        let most = self
+            .limit
+            .map_or(total, |(limit, _)| limit.max(total))
+            .max(f64::MIN_POSITIVE);
+        let bar = Rect::from_min_size(space.min + vec2(0.0, LEGEND_LINE), vec2(space.width(), STACK));
+        let place = |value: f64| bar.left() + bar.width() * (value / most).clamp(0.0, 1.0) as f32;
+        painter.rect_filled(bar, 4, tokens.grid);
+        let mut from = 0.0;
+        for (index, (name, value)) in self.parts.iter().enumerate() {
+            let ends = Rangef::new(place(from), place(from + value));
+            from += value;
+            let rect = Rect::from_x_y_ranges(ends, bar.y_range());
+            // A line of what is behind keeps neighbours apart, also without colour.
+            let gap = if index + 1 < self.parts.len() && rect.width() > 3.0 {
+                1.5
+            } else {
+                0.0
+            };
+            let shown = rect.with_max_x(rect.right() - gap);
+            painter.rect_filled(
+                shown,
+                segment_corner(index, self.parts.len(), total >= most),
+                tokens.series(index),
+            );
+            if response.hover_pos().is_some_and(|pointer| rect.contains(pointer)) {
+                painter.rect_stroke(
+                    shown,
+                    2,
+                    Stroke::new(2.0, tokens.strong_text),
+                    egui::StrokeKind::Inside,
+                );
+                let text = format!("{name}: {} {}", number(*value), self.unit);
+                response.clone().on_hover_text_at_pointer(text);
+            }
+        }
+        self.paint_sum(total, bar, place, &painter, tokens);
+        for (index, (at, galley)) in legend.iter().enumerate() {
+            let at = bar.left_bottom() + vec2(0.0, 2.0 * theme::GRID + LEGEND_LINE / 2.0) + *at;
+            let swatch = Rect::from_center_size(at + vec2(5.0, 0.0), vec2(10.0, 10.0));
+            painter.rect_filled(swatch, 2, tokens.series(index));
+            place_text(&painter, galley.clone(), at + vec2(KEY, 0.0), Align2::LEFT_CENTER);
+        }
+    }
+
+    /// The parts with their sizes, one after the other in lines that wrap: where each lies, and the height of all.
+    fn legend(&self, painter: &Painter, tokens: &Tokens, width: f32) -> (Vec<(Vec2, Arc<Galley>)>, f32) {
+        let mut at = Vec2::ZERO;
+        let mut entries = Vec::new();
+        for (name, value) in self.parts {
+            let (name, value, unit) = (format!("{name}  "), number(*value), format!(" {}", self.unit));
+            let pieces = [
+                plain(&name, tokens.text),
+                strong(&value, tokens.strong_text),
+                plain(&unit, tokens.weak_text),
+            ];
+            let galley = line_of(painter, &pieces, (width - KEY).max(40.0));
+            let wide = KEY + galley.size().x;
+            if at.x > 0.0 && at.x + wide > width {
+                at = vec2(0.0, at.y + LEGEND_LINE);
+            }
+            entries.push((at, galley));
+            at.x += wide + 6.0 * theme::GRID;
+        }
+        (entries, at.y + LEGEND_LINE)
+    }
+
+    fn paint_sum(
+        &self,
+        total: f64,
+        bar: Rect,
+        place: impl Fn(f64) -> f32,
+        painter: &Painter,
+        tokens: &Tokens,
+    ) {
+        let over = self.limit.is_some_and(|(limit, _)| total > limit);
+        let words = if over { " in all, too much" } else { " in all" };
+        let colour: Color32 = if over {
+            tokens.tone(Tone::Stop).text
+        } else {
+            tokens.strong_text
+        };
+        let unit = format!(" {}", self.unit);
+        let sum = line_of(
+            painter,
+            &[
+                strong(&number(total), colour),
+                plain(&unit, tokens.weak_text),
+                plain(words, tokens.weak_text),
+            ],
+            f32::INFINITY,
+        );
+        let y = bar.top() - theme::GRID;
+        let sum = place_text(painter, sum, pos2(bar.left(), y), Align2::LEFT_BOTTOM);
+        let Some((limit, name)) = self.limit else { return };
+        let x = painter.round_to_pixel_center(place(limit)).min(bar.right() - 1.0);
+        painter.vline(
+            x,
+            Rangef::new(bar.top() - 4.0, bar.bottom() + 4.0),
+            Stroke::new(2.0, tokens.strong_text),
+        );
+        let text = format!("{name} {} {}", number(limit), self.unit);
+        let widest = (bar.right() - sum.right() - 4.0 * theme::GRID).max(0.0);
+        let galley = line_of(painter, &[plain(&text, tokens.text)], widest);
+        let half = galley.size().x / 2.0;
+        let right = (x + half).clamp(
+            (sum.right() + 4.0 * theme::GRID + 2.0 * half).min(bar.right()),
+            bar.right(),
+        );
+        place_text(painter, galley, pos2(right, y), Align2::RIGHT_BOTTOM);
+    }
+
+    fn table(&self) -> Table {
+        let mut rows: Vec<Vec<Cell>> = self
+            .parts
+            .iter()
+            .map(|(name, value)| vec![Cell::Text((*name).to_owned()), Cell::Number(*value, "")])
+            .collect();
+        rows.push(vec![
+            Cell::Text("in all".to_owned()),
+            Cell::Number(self.total(), ""),
+        ]);
+        if let Some((limit, name)) = self.limit {
+            rows.push(vec![Cell::Text(name.to_owned()), Cell::Number(limit, "")]);
+        }
+        Table {
+            columns: vec![
+                TableColumn::words("part"),
+                TableColumn::numbers("size", self.unit),
+            ],
+            rows,
+            thinned: None,
+        }
+    }
+}
+
+fn segment_corner(index: usize, parts: usize, reaches_end: bool) -> CornerRadius {
+    let left = if index == 0 { 4 } else { 0 };
+    let right = if index + 1 == parts && reaches_end { 4 } else { 0 };
+    CornerRadius {
+        nw: left,
+        sw: left,
+        ne: right,
+        se: right,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_say_the_share_of_the_promise() {
+        let bars = [
+            Bar {
+                label: "Matrix product",
+                value: Some(101.5),
+                reference: Some(122.8),
+            },
+            Bar {
+                label: "4-bit",
+                value: None,
+                reference: None,
+            },
+            Bar {
+                label: "Attention",
+                value: Some(40.0),
+                reference: None,
+            },
+        ];
+        assert_eq!(
+            Bars::new("Peaks", "TFLOPS", "spec sheet", &bars).summary(),
+            "Matrix product reaches 101.5 of 122.8 TFLOPS (82.7 %); 4-bit is not measured; Attention is 40.0 TFLOPS"
+        );
+    }
+
+    #[test]
+    fn a_stack_says_its_sum_and_its_distance_from_the_limit() {
+        let parts = [("weights", 6.0), ("activations", 2.5)];
+        let stack = StackedBar::new("Memory need", "GiB", &parts);
+        assert_eq!(stack.summary(), "8.50 GiB in all, most of it weights: 6.00 GiB");
+        assert_eq!(
+            stack.limit(8.0, "limit").summary(),
+            "8.50 GiB in all, 0.500 GiB over the limit (8.00 GiB), most of it weights: 6.00 GiB"
+        );
+        let stack = StackedBar::new("Memory need", "GiB", &parts).limit(16.0, "limit");
+        assert_eq!(
+            stack.summary(),
+            "8.50 GiB in all, 7.50 GiB below the limit (16.0 GiB), most of it weights: 6.00 GiB"
+        );
+        assert_eq!(
+            stack.table().to_tsv(),
+            "part\tsize (GiB)\nweights\t6\nactivations\t2.5\nin all\t8.5\nlimit\t16\n"
+        );
+    }
+}

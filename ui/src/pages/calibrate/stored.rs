@@ -1,0 +1,83 @@
+//! The measurement that an earlier calibration left, read in the background: it holds as long as machine, torch and
+//! settings are the same.
+
+use std::sync::Arc;
+
+use tunesmith_lab::{
+    pipeline::{Settings, stored_calibration},
+    supervisor::EngineLocation,
+};
+use tunesmith_setup::Folders;
+
+use super::Measured;
+use crate::{
+    problem,
+    saved::DeviceWish,
+    services::Work,
+    state::{Machine, Problem, State},
+};
+
+/// What would be measured, and what was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// The device, as the engine calls it: `cpu` or `cuda:0`.
+    pub device: String,
+    /// The measurement of it that still holds.
+    pub measured: Option<Measured>,
+    /// Whether the machine is a folder of captured files: then nothing can be measured.
+    pub is_capture: bool,
+}
+
+/// Reads it.
+pub(super) fn read(machine: Arc<Machine>, folders: Folders, wish: DeviceWish, generation: u64) -> Work {
+    Work::new("looking for a measurement", move || {
+        let stored = stored(&machine, folders, &wish);
+        move |state: &mut State| {
+            let page = &mut state.pages.calibrate;
+            // An older look's answer is not wanted any more.
+            if page.stored_is_for != Some(generation) {
+                return;
+            }
+            page.stored = stored.into();
+            if let crate::state::Loadable::Ready(Stored {
+                measured: Some(measured),
+                ..
+            }) = &mut page.stored
+            {
+                measured.aged_at_secs = state.now_secs;
+            }
+        }
+    })
+}
+
+fn stored(machine: &Machine, folders: Folders, wish: &DeviceWish) -> Result<Stored, Problem> {
+    if !machine.system.live {
+        let device = if machine.card().is_some() { "cuda:0" } else { "cpu" };
+        return Ok(Stored {
+            device: device.to_owned(),
+            measured: None,
+            is_capture: true,
+        });
+    }
+    let engine = EngineLocation::find(&folders).map_err(|error| problem!(error))?;
+    let device = device(machine, &engine, wish);
+    let settings = Settings::new(folders, engine);
+    let measured = stored_calibration(&settings, &device).map(|calibration| Measured {
+        age_secs: Some(calibration.age_secs()),
+        calibration,
+        aged_at_secs: 0.0,
+        warnings: Vec::new(),
+    });
+    Ok(Stored {
+        device,
+        measured,
+        is_capture: false,
+    })
+}
+
+/// The device that is measured: the planned card where the installed torch can use it, else the processor.
+fn device(machine: &Machine, engine: &EngineLocation, wish: &DeviceWish) -> String {
+    let card = machine.gpu().filter(|_| *wish != DeviceWish::Cpu);
+    let usable = card.is_some_and(|card| card.vendor.is_some() && card.vendor == engine.usable_cards());
+    if usable { "cuda:0" } else { "cpu" }.to_owned()
+}

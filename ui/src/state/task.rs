@@ -1,0 +1,410 @@
+//! The task at hand, told from the service's notices. One function takes a notice in; the pages only read.
+
+use std::{borrow::Cow, collections::VecDeque, path::PathBuf};
+
+use serde_json::Value;
+use tunesmith_protocol::{
+    Answer, Level, Notice, Progress, RunStatus, Side, Step, StopHow, TaskId, TaskWork, Verdict,
+};
+
+use super::Problem;
+use crate::theme::Tone;
+
+/// Lines of the log that are kept; the whole of it is in the run's folder.
+const MOST_LOG_LINES: usize = 20_000;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: Level,
+    /// One line.
+    pub text: String,
+}
+
+/// An answer as far as it has come.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnswerSoFar {
+    /// The text.
+    pub text: String,
+    /// The whole answer, once it is there.
+    pub whole: Option<Answer>,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// How.
+    pub status: RunStatus,
+    /// What it came to.
+    pub result: Value,
+    /// Why it did not end well.
+    pub problem: Option<Problem>,
+    /// When, in seconds of the window's clock.
+    pub at_secs: f64,
+}
+
+/// A task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Its number.
+    pub id: TaskId,
+    /// What was asked for.
+    pub work: TaskWork,
+    /// When it was asked for, in seconds of the window's clock.
+    pub began_secs: f64,
+    /// Name of the stage in records, e.g. `train`.
+    pub stage: String,
+    /// What is going on, for people.
+    pub stage_title: Cow<'static, str>,
+    /// When the stage began, in seconds of the window's clock.
+    pub stage_began_secs: f64,
+    /// How far the stage is.
+    pub progress: Option<Progress>,
+    /// Id of the run that it leads.
+    pub run: Option<String>,
+    /// That run's folder.
+    pub folder: Option<PathBuf>,
+    /// Steps of the training so far, in order; those that a resume takes back are gone.
+    pub steps: Vec<Step>,
+    /// Steps in all.
+    pub steps_total: u64,
+    /// Grows when steps are taken back: what was drawn from them must be drawn anew.
+    pub steps_epoch: u64,
+    /// What the judge saw.
+    pub findings: Vec<Verdict>,
+    /// The last lines of the log.
+    pub log: VecDeque<LogLine>,
+    /// Lines that were left out at the front.
+    pub log_dropped: usize,
+    /// Answers of the base model and of the tuned one.
+    pub answers: [AnswerSoFar; 2],
+    /// What the user asked it to do, where a stop is on its way.
+    pub stopping: Option<StopHow>,
+    /// How it ended.
+    pub ended: Option<Ended>,
+}
+
+impl Task {
+    /// A task that has just been asked for.
+    pub fn new(id: TaskId, work: TaskWork, now_secs: f64) -> Self {
+        Self {
+            id,
+            work,
+            began_secs: now_secs,
+            stage: String::new(),
+            stage_title: Cow::Borrowed("starting"),
+            stage_began_secs: now_secs,
+            progress: None,
+            run: None,
+            folder: None,
+            steps: Vec::new(),
+            steps_total: 0,
+            steps_epoch: 0,
+            findings: Vec::new(),
+            log: VecDeque::new(),
+            log_dropped: 0,
+            answers: Default::default(),
+            stopping: None,
+            ended: None,
+        }
+    }
+
+    /// What it is, in a word or two.
+    pub fn name(&self) -> &'static str {
+        match &self.work {
+            TaskWork::Calibrate { .. } => "Calibration",
+            TaskWork::Train { .. } | TaskWork::Resume { .. } => "Fine-tuning",
+            TaskWork::Fetch { .. } => "Download",
+            TaskWork::Answer { .. } => "Answering",
+            TaskWork::Setup { .. } => "Set-up",
+            TaskWork::Report { .. } => "Report",
+        }
+    }
+
+    /// Whether it trains.
+    pub fn trains(&self) -> bool {
+        matches!(self.work, TaskWork::Train { .. } | TaskWork::Resume { .. })
+    }
+
+    /// Whether it measures, so that the window keeps still.
+    pub fn measures(&self) -> bool {
+        matches!(self.work, TaskWork::Calibrate { .. }) || self.stage == "calibrate"
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// An answer as far as it has come.
+    pub fn answer(&self, side: Side) -> &AnswerSoFar {
+        &self.answers[side as usize]
+    }
+
+    /// How much of the stage is done, 0 to 1, where it says so.
+    pub fn share(&self) -> Option<f32> {
+        let progress = self.progress.as_ref()?;
+        (progress.total > 0).then(|| (progress.done as f64 / progress.total as f64).clamp(0.0, 1.0) as f32)
+    }
+
+    /// Seconds since it was asked for, until its end.
+    pub fn elapsed_secs(&self, now_secs: f64) -> f64 {
+        let until = self.ended.as_ref().map_or(now_secs, |ended| ended.at_secs);
+        // A clock that was set back is no reason to show a time before the beginning.
+        (until - self.began_secs).max(0.0)
+    }
+
+    fn log(&mut self, level: Level, text: String) {
+        if self.log.len() == MOST_LOG_LINES {
+            self.log.pop_front();
+            self.log_dropped += 1;
+        }
+        self.log.push_back(LogLine { level, text });
+    }
+
+    fn step(&mut self, step: Step, total: u64) {
+        self.steps_total = total;
+        if self.steps.last().is_some_and(|last| last.step >= step.step) {
+            self.steps.retain(|earlier| earlier.step < step.step);
+            self.steps_epoch += 1;
+        }
+        self.steps.push(step);
+    }
+
+    fn apply(&mut self, notice: Notice, now_secs: f64) {
+        match notice {
+            Notice::Stage { stage, title, .. } => {
+                self.log(Level::Info, title.clone());
+                self.stage = stage;
+                self.stage_title = Cow::Owned(title);
+                self.stage_began_secs = now_secs;
+                self.progress = None;
+            }
+            Notice::Run { run, folder, .. } => {
+                self.run = Some(run);
+                self.folder = Some(folder);
+            }
+            Notice::Progress { progress, .. } => {
+                self.progress = Some(Progress {
+                    eta_secs: progress.eta_secs.filter(|secs| secs.is_finite() && *secs >= 0.0),
+                    ..progress
+                });
+            }
+            Notice::Step { step, total, .. } => self.step(step, total),
+            Notice::Finding { finding, .. } => {
+                self.log(Level::Warn, format!("{}: {}", finding.title, finding.found));
+                self.findings.push(finding);
+            }
+            Notice::Piece { side, text, .. } => self.answers[side as usize].text.push_str(&text),
+            Notice::Answered { side, answer, .. } => {
+                self.answers[side as usize] = AnswerSoFar {
+                    text: answer.text.clone(),
+                    whole: Some(answer),
+                };
+            }
+            Notice::Log { level, text, .. } => self.log(level, text),
+            Notice::Ended {
+                status,
+                run,
+                result,
+                failure,
+                last_lines,
+                ..
+            } => {
+                self.run = run.or(self.run.take());
+                let problem = failure.map(|failure| Problem {
+                    last_lines,
+                    ..failure.into()
+                });
+                self.end(status, result, problem, now_secs);
+            }
+            Notice::Refused { error, .. } => {
+                self.end(RunStatus::Crashed, Value::Null, Some(error.into()), now_secs);
+            }
+            Notice::Welcome { .. } | Notice::Started { .. } => {}
+        }
+    }
+
+    fn end(&mut self, status: RunStatus, result: Value, problem: Option<Problem>, now_secs: f64) {
+        self.progress = None;
+        self.ended = Some(Ended {
+            status,
+            result,
+            problem,
+            at_secs: now_secs,
+        });
+    }
+}
+
+/// How a task's end is meant.
+pub fn tone_of(status: RunStatus) -> Tone {
+    match status {
+        RunStatus::Ok => Tone::Ok,
+        RunStatus::TimeBoxed | RunStatus::Cancelled => Tone::Note,
+        RunStatus::Interrupted => Tone::Warn,
+        _ => Tone::Stop,
+    }
+}
+
+/// Which task a notice belongs to.
+fn task_of(notice: &Notice) -> Option<TaskId> {
+    match notice {
+        Notice::Welcome { .. } => None,
+        Notice::Refused { task, .. } => *task,
+        Notice::Started { task }
+        | Notice::Stage { task, .. }
+        | Notice::Run { task, .. }
+        | Notice::Progress { task, .. }
+        | Notice::Step { task, .. }
+        | Notice::Finding { task, .. }
+        | Notice::Piece { task, .. }
+        | Notice::Answered { task, .. }
+        | Notice::Log { task, .. }
+        | Notice::Ended { task, .. } => Some(*task),
+    }
+}
+
+/// The task at hand, and the last of each kind.
+#[derive(Clone, Debug, Default)]
+pub struct TaskState {
+    /// The tasks of this window, oldest first: of each kind the last, and the one at hand.
+    tasks: Vec<Task>,
+    /// How many were asked for.
+    asked: TaskId,
+}
+
+impl TaskState {
+    /// Begins a task, which takes the place of the last of its kind.
+    pub fn begin(&mut self, work: TaskWork, now_secs: f64) -> TaskId {
+        self.asked += 1;
+        let task = Task::new(self.asked, work, now_secs);
+        self.tasks
+            .retain(|other| other.name() != task.name() || !other.is_over());
+        self.tasks.push(task);
+        self.asked
+    }
+
+    /// The task that is under way.
+    pub fn running(&self) -> Option<&Task> {
+        self.tasks.iter().find(|task| !task.is_over())
+    }
+
+    /// The last task for which `is` holds, under way or over.
+    pub fn last(&self, is: impl Fn(&Task) -> bool) -> Option<&Task> {
+        self.tasks.iter().rev().find(|task| is(task))
+    }
+
+    /// The last training, under way or over.
+    pub fn training(&self) -> Option<&Task> {
+        self.last(Task::trains)
+    }
+
+    /// A task by its number.
+    pub fn get(&self, id: TaskId) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.id == id)
+    }
+
+    /// The user asked the task at hand to stop.
+    pub fn stopping(&mut self, how: StopHow) {
+        if let Some(task) = self.tasks.iter_mut().find(|task| !task.is_over()) {
+            task.stopping = Some(how);
+        }
+    }
+
+    /// Takes a notice in. Returns the task that ended by it.
+    pub fn apply(&mut self, notice: Notice, now_secs: f64) -> Option<TaskId> {
+        let id = task_of(&notice)?;
+        let task = self.tasks.iter_mut().find(|task| task.id == id)?;
+        if task.is_over() {
+            return None;
+        }
+        task.apply(notice, now_secs);
+        task.is_over().then_some(id)
+    }
+
+    /// The service is gone, and the task at hand with it.
+    pub fn service_gone(&mut self, problem: &Problem, now_secs: f64) -> Option<TaskId> {
+        let task = self.tasks.iter_mut().find(|task| !task.is_over())?;
+        task.end(RunStatus::Crashed, Value::Null, Some(problem.clone()), now_secs);
+        Some(task.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn training() -> (TaskState, TaskId) {
+        let mut tasks = TaskState::default();
+        let work = TaskWork::Resume { run: "r1".to_owned() };
+        let id = tasks.begin(work, 1.0);
+        (tasks, id)
+    }
+
+    fn step(task: TaskId, number: u64, loss: f64) -> Notice {
+        Notice::Step {
+            task,
+            step: Step {
+                step: number,
+                loss: Some(loss),
+                grad_norm: Some(0.5),
+                lr: 1e-4,
+                dt_secs: 0.5,
+                elapsed_secs: number as f64,
+                real_tokens: 100 * number,
+                padded_tokens: 100 * number,
+                supervised_tokens: 20 * number,
+                squared_lengths: 10,
+                peak_bytes: None,
+            },
+            total: 10,
+        }
+    }
+
+    #[test]
+    fn steps_that_are_done_again_replace_those_that_were() {
+        let (mut tasks, id) = training();
+        for number in 1..=4 {
+            tasks.apply(step(id, number, 1.0), 2.0);
+        }
+        tasks.apply(step(id, 3, 0.5), 2.0);
+        let task = tasks.training().unwrap();
+        let losses: Vec<_> = task.steps.iter().map(|step| (step.step, step.loss)).collect();
+        assert_eq!(losses, [(1, Some(1.0)), (2, Some(1.0)), (3, Some(0.5))]);
+        assert_eq!(task.steps_epoch, 1);
+    }
+
+    #[test]
+    fn a_task_ends_once() {
+        let (mut tasks, id) = training();
+        let gone = Problem::new("service_gone", "the service went away", Vec::new());
+        assert_eq!(tasks.service_gone(&gone, 5.0), Some(id));
+        assert!(tasks.running().is_none());
+        assert_eq!(tasks.apply(step(id, 1, 1.0), 6.0), None);
+        assert!(tasks.training().unwrap().steps.is_empty());
+    }
+
+    #[test]
+    fn the_log_keeps_its_end() {
+        let (mut tasks, id) = training();
+        for line in 0..MOST_LOG_LINES + 5 {
+            let notice = Notice::Log {
+                task: id,
+                level: Level::Info,
+                text: line.to_string(),
+            };
+            tasks.apply(notice, 1.0);
+        }
+        let task = tasks.training().unwrap();
+        assert_eq!(task.log_dropped, 5);
+        assert_eq!(task.log.front().unwrap().text, "5");
+    }
+
+    #[test]
+    fn a_notice_for_a_task_that_nobody_knows_changes_nothing() {
+        let (mut tasks, id) = training();
+        assert_eq!(tasks.apply(step(id + 1, 1, 1.0), 1.0), None);
+        assert!(tasks.training().unwrap().steps.is_empty());
+    }
+}

@@ -1,0 +1,15 @@
+//! The parts that pages are put together from. Each takes its look from the theme, has a name for those who cannot see
+//! it, and changes nothing but what it is given.
+
+mod basics;
+mod marks;
+mod panels;
+mod values;
+
+pub use basics::{
+    command_block, copy_button, field, fold, link_button, primary_button, progress_bar, segmented,
+    small_button, term,
+};
+pub use marks::{badge, icon, mark};
+pub use panels::{empty, loading, page, panel, problem_panel, ragged, subheading, verdict_line};
+pub use values::{caption, eta, facts, figure, table, value_unit, whole_secs};

@@ -1,0 +1,460 @@
+//! The page for the calibration, by what a user reads and presses.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Shown;
+use egui::{Key, Modifiers};
+use egui_kittest::{Harness, SnapshotResults, kittest::Queryable};
+use serde_json::{Value, json};
+use tunesmith_probe::{System, testing::machines};
+use tunesmith_protocol::{
+    Calibration, CopyBandwidth, DType, EngineError, GemmMeasurement, InputSize, KernelCheck, KernelName,
+    Layout, Level, Notice, Progress, RunStatus, StopHow, TaskWork, ValueCheck,
+};
+use tunesmith_setup::{
+    doctor::{Rules, Surroundings, doctor},
+    environments::Engine,
+    knowledge::Knowledge,
+    plan::{PlanRequest, plan},
+};
+use tunesmith_ui::{
+    commands::Command,
+    pages::calibrate::{CalibrateView, Stored, calibrate_ui, needs, task_ended},
+    problem,
+    saved::DeviceWish,
+    state::{Loadable, Machine, Page, Problem, State},
+};
+
+type ShownCalibrate = Shown<CalibrateView>;
+
+fn values(max_error: f64, tolerance: f64) -> ValueCheck {
+    ValueCheck {
+        max_error,
+        tolerance,
+        passed: max_error <= tolerance,
+    }
+}
+
+fn gemm(dtype: DType, layout: Layout, mean_tflops: f64) -> GemmMeasurement {
+    let tolerance = if dtype == DType::F32 { 2e-5 } else { 8e-3 };
+    GemmMeasurement {
+        dtype,
+        layout,
+        side: 8192,
+        warmup: 10,
+        iterations: 50,
+        mean_tflops,
+        best_tflops: mean_tflops * 1.02,
+        median_tflops: mean_tflops * 1.005,
+        emulated: false,
+        values: values(tolerance / 4.0, tolerance),
+    }
+}
+
+/// A card's calibration, in the order in which the engine measures.
+fn of_a_card() -> Calibration {
+    let kernels = [
+        KernelName::AttentionForward,
+        KernelName::AttentionBackward,
+        KernelName::LoraLayerForward,
+        KernelName::LoraLayerBackward,
+    ];
+    Calibration {
+        device: "cuda:0".to_owned(),
+        threads: 8,
+        gemm: vec![
+            gemm(DType::Bf16, Layout::Nt, 101.5),
+            gemm(DType::Bf16, Layout::Nn, 96.2),
+            gemm(DType::Bf16, Layout::Tn, 88.9),
+            gemm(DType::F32, Layout::Nt, 27.4),
+            gemm(DType::F32, Layout::Nn, 26.8),
+            gemm(DType::F32, Layout::Tn, 25.1),
+        ],
+        kernels: kernels
+            .into_iter()
+            .map(|kernel| KernelCheck {
+                kernel,
+                dtype: DType::Bf16,
+                inputs: InputSize::Ordinary,
+                values: values(2.1e-3, 1e-2),
+            })
+            .collect(),
+        copy: CopyBandwidth {
+            bytes: 1 << 30,
+            iterations: 10,
+            best_gib_per_sec: 812.4,
+            median_gib_per_sec: 806.0,
+        },
+        time_boxed: false,
+    }
+}
+
+fn looked_at(system: System) -> Machine {
+    let knowledge = Knowledge::load(None).unwrap();
+    let plan = plan(&system, &knowledge, &PlanRequest::new(Engine::Native)).map_err(|error| problem!(error));
+    let rules = Rules::load(None).unwrap();
+    let diagnosis = doctor(&system, &knowledge, &rules, &Surroundings::default(), &[]);
+    Machine {
+        system,
+        knowledge: Arc::new(knowledge),
+        diagnosis,
+        plan,
+    }
+}
+
+/// A machine that was looked at, where nothing has been measured yet.
+fn state_of(system: System, device: &str) -> State {
+    let mut state = State::for_tests();
+    state.machine.apply(Ok(looked_at(system)));
+    state.pages.calibrate.stored = Loadable::Ready(Stored {
+        device: device.to_owned(),
+        measured: None,
+        is_capture: false,
+    });
+    state
+}
+
+fn xtx() -> State {
+    state_of(machines::rx_7900_xtx().detect(), "cuda:0")
+}
+
+fn begin(state: &mut State) -> u64 {
+    let work = TaskWork::Calibrate {
+        device: Some("cuda:0".to_owned()),
+        again: false,
+    };
+    state.tasks.begin(work, 1.0)
+}
+
+fn end(state: &mut State, status: RunStatus, result: Value, failure: Option<EngineError>) {
+    let task = state.tasks.running().unwrap().id;
+    let notice = Notice::Ended {
+        task,
+        status,
+        run: None,
+        result,
+        failure,
+        last_lines: Vec::new(),
+    };
+    assert_eq!(state.tasks.apply(notice, 20.0), Some(task));
+    state.now_secs = 20.0;
+    task_ended(state, task);
+}
+
+/// As the service tells a calibration.
+fn told(result: &Calibration) -> Value {
+    json!({
+        "taken": "2026-11-30T21:14:05Z", "reused": false, "file": "/data/calibration/0123456789abcdef.json",
+        "result": result,
+    })
+}
+
+fn measured(mut state: State, result: &Calibration) -> State {
+    begin(&mut state);
+    end(&mut state, RunStatus::Ok, told(result), None);
+    state
+}
+
+fn shown<'a>(state: State) -> Harness<'a, ShownCalibrate> {
+    let mut harness = common::show(state, calibrate_ui, [1100.0, 2200.0], true, false);
+    harness.run_ok();
+    harness
+}
+
+fn press(harness: &mut Harness<'_, ShownCalibrate>, label: &str) {
+    harness.get_by_label(label).click();
+    harness.run_ok();
+}
+
+fn asked(harness: &mut Harness<'_, ShownCalibrate>) -> Vec<Command> {
+    std::mem::take(&mut harness.state_mut().asked)
+}
+
+#[test]
+fn one_button_measures() {
+    let mut harness = shown(xtx());
+    assert!(
+        harness
+            .query_by_label("How fast this card really is has not been measured yet")
+            .is_some()
+    );
+    assert!(harness.query_by_label_contains("take 25 s at most").is_some());
+    let wanted = TaskWork::Calibrate {
+        device: Some("cuda:0".to_owned()),
+        again: false,
+    };
+    press(&mut harness, "Measure this card");
+    assert!(matches!(&asked(&mut harness)[..], [Command::Start(work)] if **work == wanted));
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    harness.run_ok();
+    assert!(matches!(&asked(&mut harness)[..], [Command::Start(work)] if **work == wanted));
+}
+
+#[test]
+fn while_a_training_runs_it_is_refused_with_the_reason() {
+    let mut state = xtx();
+    state.tasks.begin(TaskWork::Resume { run: "r1".to_owned() }, 1.0);
+    let mut harness = shown(state);
+    assert!(
+        harness
+            .query_by_label_contains("Fine-tuning is under way: a measurement beside it would be wrong")
+            .is_some()
+    );
+    press(&mut harness, "Measure this card");
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    harness.run_ok();
+    assert!(asked(&mut harness).is_empty());
+}
+
+#[test]
+fn without_an_engine_it_leads_to_the_set_up() {
+    let mut state = xtx();
+    state.pages.calibrate.stored = Loadable::Failed(Problem::new(
+        "torch_not_installed",
+        "the engine needs libtorch, and none is installed",
+        Vec::new(),
+    ));
+    let mut harness = shown(state);
+    press(&mut harness, "Go to the set-up");
+    assert!(matches!(&asked(&mut harness)[..], [Command::Go(Page::Setup)]));
+}
+
+#[test]
+fn a_capture_is_not_measured() {
+    let mut state = State::for_tests();
+    state
+        .machine
+        .apply(Ok(looked_at(machines::rx_7900_xtx().detect())));
+    needs(&mut state).unwrap().run()(&mut state);
+    assert!(needs(&mut state).is_none(), "it is read once after each look");
+    let mut harness = shown(state);
+    assert!(
+        harness
+            .query_by_label_contains("only the machine itself can be measured")
+            .is_some()
+    );
+    press(&mut harness, "Measure this card");
+    assert!(asked(&mut harness).is_empty());
+}
+
+#[test]
+fn a_measurement_shows_how_far_it_is_and_can_be_stopped() {
+    let mut state = xtx();
+    let task = begin(&mut state);
+    for notice in [
+        Notice::Stage {
+            task,
+            stage: "calibrate".to_owned(),
+            title: "measuring the device".to_owned(),
+        },
+        Notice::Progress {
+            task,
+            progress: Progress {
+                stage: "calibrate".to_owned(),
+                done: 3,
+                total: 8,
+                unit: "measurements".to_owned(),
+                eta_secs: Some(9.0),
+            },
+        },
+    ] {
+        state.tasks.apply(notice, 5.0);
+    }
+    let mut harness = shown(state);
+    assert!(harness.query_by_label("Measuring this card").is_some());
+    assert!(
+        harness
+            .query_by_label("3 of 8 measurements, about 9 s left")
+            .is_some()
+    );
+    press(&mut harness, "Stop");
+    assert!(matches!(&asked(&mut harness)[..], [Command::Stop(StopHow::Now)]));
+}
+
+#[test]
+fn the_title_is_what_the_card_does_of_what_it_promises() {
+    let mut harness = shown(measured(xtx(), &of_a_card()));
+    // 96 units, 512 operations a clock, 2500 MHz.
+    assert!(
+        harness
+            .query_by_label("This card does 101.5 of its 122.9 TFLOPS in bf16")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label_contains("against the spec sheet the same training looks 17.4 % worse")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label(
+                "6 matrix products and 4 checks of attention and the LoRA layer agree with float64"
+            )
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label_contains("4-bit is not measured here")
+            .is_some()
+    );
+    assert!(harness.query_by_label("measured just now").is_some());
+    press(&mut harness, "Measure again");
+    let begun = asked(&mut harness);
+    assert!(
+        matches!(&begun[..], [Command::Start(work)] if matches!(**work, TaskWork::Calibrate { again: true, .. }))
+    );
+    press(&mut harness, "Copy the measurement");
+    let copied = asked(&mut harness);
+    assert!(
+        matches!(&copied[..], [Command::Copy { text, .. }] if text.contains("bf16 nt 8192x8192: 101.5 TFLOPS mean"))
+    );
+    harness.key_press_modifiers(Modifiers::COMMAND, Key::Enter);
+    harness.run_ok();
+    assert!(matches!(&asked(&mut harness)[..], [Command::Go(Page::Tune)]));
+}
+
+#[test]
+fn a_wrong_value_fails_the_card_whatever_its_speed() {
+    let mut result = of_a_card();
+    result.gemm[0].values = values(0.12, 8e-3);
+    let mut harness = shown(measured(xtx(), &result));
+    assert!(
+        harness
+            .query_by_label("This card computes wrong values: matrix products in bf16")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label("bf16 product, nt layout: off by 0.120, allowed is 0.00800")
+            .is_some()
+    );
+    assert!(harness.query_by_label("Choose what to train").is_none());
+    // Its speed is no peak either: the next layout's is.
+    assert!(harness.query_by_label_contains("bf16 reaches 96.2").is_some());
+    press(&mut harness, "See what the set-up says");
+    assert!(matches!(&asked(&mut harness)[..], [Command::Go(Page::Setup)]));
+}
+
+#[test]
+fn an_imitated_format_is_labelled_and_is_no_peak() {
+    let mut result = of_a_card();
+    result.device = "cpu".to_owned();
+    result.gemm.retain(|gemm| gemm.dtype == DType::F32);
+    for gemm in &mut result.gemm {
+        gemm.mean_tflops /= 100.0;
+    }
+    result.gemm.push(GemmMeasurement {
+        emulated: true,
+        ..gemm(DType::Bf16, Layout::Nt, 0.012)
+    });
+    result.time_boxed = true;
+    let harness = shown(measured(state_of(machines::no_gpu().detect(), "cpu"), &result));
+    assert!(
+        harness
+            .query_by_label("This processor does 0.2740 TFLOPS in f32; its spec-sheet peak is not known")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label("bf16 is emulated here: 0.01200 TFLOPS, which is no peak")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label_contains("The time box cut it short")
+            .is_some()
+    );
+}
+
+#[test]
+fn warnings_of_the_log_stand_beside_the_figures() {
+    let mut state = xtx();
+    let task = begin(&mut state);
+    let text = "other programs (firefox) kept 1.4 cores busy during this stage";
+    let notice = Notice::Log {
+        task,
+        level: Level::Warn,
+        text: text.to_owned(),
+    };
+    state.tasks.apply(notice, 5.0);
+    end(&mut state, RunStatus::Ok, told(&of_a_card()), None);
+    assert!(shown(state).query_by_label(text).is_some());
+}
+
+#[test]
+fn a_measurement_grows_old_and_belongs_to_its_device() {
+    let mut state = measured(xtx(), &of_a_card());
+    state.now_secs = 20.0 + 3.0 * 3600.0 + 301.0;
+    let mut harness = shown(state);
+    assert!(harness.query_by_label("measured 3 h 05 min ago").is_some());
+    harness.state_mut().state.saved.device = DeviceWish::Cpu;
+    harness.run_ok();
+    assert!(harness.query_by_label_contains("101.5").is_none());
+    assert!(
+        harness
+            .query_by_label_contains("has not been measured yet")
+            .is_some()
+    );
+}
+
+#[test]
+fn what_cannot_be_understood_or_failed_is_told() {
+    let mut state = xtx();
+    begin(&mut state);
+    end(&mut state, RunStatus::Ok, json!({ "taken": 7 }), None);
+    let harness = shown(state);
+    assert!(
+        harness
+            .query_by_label("The measurement cannot be shown")
+            .is_some()
+    );
+    let mut state = xtx();
+    begin(&mut state);
+    let error = EngineError {
+        code: "device_in_use".to_owned(),
+        message: "another run uses the device".to_owned(),
+        hints: vec!["wait until it has ended".to_owned()],
+    };
+    end(&mut state, RunStatus::Crashed, Value::Null, Some(error));
+    let harness = shown(state);
+    assert!(
+        harness
+            .query_by_label("The measurement did not end well")
+            .is_some()
+    );
+    assert!(harness.query_by_label("wait until it has ended").is_some());
+    let mut state = xtx();
+    begin(&mut state);
+    end(&mut state, RunStatus::Cancelled, Value::Null, None);
+    assert!(
+        shown(state)
+            .query_by_label_contains("Stopped before there was a result")
+            .is_some()
+    );
+}
+
+#[test]
+fn it_is_read_at_every_size() {
+    for size in [[840.0, 560.0], [1270.0, 850.0], [512.0, 320.0]] {
+        let mut harness =
+            common::show::<CalibrateView>(measured(xtx(), &of_a_card()), calibrate_ui, size, false, false);
+        harness.run_ok();
+        assert!(harness.query_by_label_contains("This card does 101.5").is_some());
+    }
+}
+
+#[test]
+fn pictures() {
+    let mut results = SnapshotResults::new();
+    for (name, dark) in [("calibrate-dark", true), ("calibrate-light", false)] {
+        let state = measured(xtx(), &of_a_card());
+        let mut harness = common::show::<CalibrateView>(state, calibrate_ui, [1112.0, 772.0], dark, true);
+        harness.run_ok();
+        harness.snapshot(name);
+        results.extend_harness(&mut harness);
+    }
+}

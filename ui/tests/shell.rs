@@ -1,0 +1,133 @@
+//! What stands around every page: keys, rail, the question before closing, what survives a restart.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::open;
+use egui::{Key, Modifiers, ViewportEvent, ViewportId};
+use egui_kittest::kittest::Queryable;
+use tunesmith_protocol::TaskWork;
+use tunesmith_ui::{app::App, state::Page};
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn the_first_start_shows_the_welcome_and_later_ones_the_last_page() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    assert_eq!(opened.state().page, Page::Welcome);
+    opened.state().saved.welcomed = true;
+    opened.state().go(Page::Runs);
+    opened.app().store();
+    let common::Opened { harness, home } = opened;
+    drop(harness);
+    let mut again = open(home);
+    again.harness.run_ok();
+    assert_eq!(again.state().page, Page::Runs);
+}
+
+#[test]
+fn keys_show_pages_and_scale_everything() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    for (key, page) in [
+        (Key::Num1, Page::Card),
+        (Key::Num5, Page::Live),
+        (Key::Num9, Page::Settings),
+        (Key::Num0, Page::Glossary),
+    ] {
+        opened.harness.key_press_modifiers(Modifiers::COMMAND, key);
+        opened.harness.run_ok();
+        assert_eq!(opened.state().page, page);
+    }
+    opened.harness.key_press_modifiers(Modifiers::COMMAND, Key::Num1);
+    opened.harness.run_ok();
+    opened.harness.key_press(Key::F1);
+    opened.harness.run_ok();
+    assert_eq!(opened.state().page, Page::Glossary);
+    opened.harness.key_press_modifiers(Modifiers::COMMAND, Key::Plus);
+    opened.harness.run_ok();
+    assert!((opened.state().saved.zoom - 1.1).abs() < 1e-6);
+}
+
+#[test]
+fn the_rail_has_every_page_by_name() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    for page in Page::RAIL {
+        opened.harness.get_by_label(page.title()).click();
+        opened.harness.run_ok();
+        assert_eq!(opened.state().page, page);
+    }
+}
+
+#[test]
+fn a_task_whose_program_is_missing_ends_with_what_to_do() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    start(&mut opened, |_| {});
+    let task = opened.state().tasks.training().unwrap().clone();
+    let problem = task.ended.unwrap().problem.unwrap();
+    assert_eq!(problem.code, "service_not_found");
+    assert!(problem.message.contains("/nonexistent/tunesmith"));
+    assert!(!problem.hints.is_empty());
+}
+
+/// Starts a task as a page would, then changes the state.
+fn start(opened: &mut common::Opened<'_>, then: impl FnOnce(&mut App)) {
+    let work = TaskWork::Resume { run: "r1".to_owned() };
+    opened.app().begin_task(work);
+    then(opened.app());
+    opened.harness.run_ok();
+}
+
+#[test]
+fn closing_while_a_task_runs_asks_once_and_staying_keeps_it() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    let work = TaskWork::Resume { run: "r1".to_owned() };
+    opened.state().tasks.begin(work, 0.0);
+    let viewport = opened
+        .harness
+        .input_mut()
+        .viewports
+        .entry(ViewportId::ROOT)
+        .or_default();
+    viewport.events.push(ViewportEvent::Close);
+    opened.harness.step();
+    opened
+        .harness
+        .input_mut()
+        .viewports
+        .entry(ViewportId::ROOT)
+        .or_default()
+        .events
+        .clear();
+    opened.harness.step();
+    assert!(opened.state().asks_to_close);
+    opened.harness.get_by_label("Stop, save and close");
+    opened.harness.get_by_label("Stay").click();
+    opened.harness.run_ok();
+    assert!(!opened.state().asks_to_close);
+    assert!(opened.state().tasks.running().is_some());
+}
+
+#[test]
+fn an_idle_window_asks_for_no_frames() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    let start = std::time::Instant::now();
+    // Looking at the machine takes a moment, and what was changed is saved two seconds later.
+    let frames = (0..).take_while(|frame| *frame < 40 || start.elapsed().as_secs() < 60);
+    for frame in frames {
+        opened.harness.step();
+        if frame > 40 && opened.app().is_idle() {
+            break;
+        }
+    }
+    let ctx = opened.harness.ctx.clone();
+    assert!(!ctx.has_requested_repaint(), "{:?}", ctx.repaint_causes());
+}

@@ -1,0 +1,162 @@
+//! `cargo xtask bench window`: what the window costs, by its benchmarks, each a program of its own that prints JSON.
+//! Nothing here is a test: times depend on the machine, and are read beside each other in one record.
+
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use tunesmith_setup::process::Output;
+
+use crate::console::Stages;
+use crate::packages::For;
+use crate::prepare::Prepared;
+use crate::workspace::Workspace;
+
+/// The benchmarks: name in the record, package, example.
+const BENCHES: [(&str, &str, &str); 3] = [
+    ("charts", "tunesmith-ui", "bench_charts"),
+    ("runs", "tunesmith-lab", "list_runs"),
+    ("flood", "tunesmith-tests", "bench_window"),
+];
+
+/// How often the window is opened to see how long its first frame takes.
+const OPENINGS: usize = 5;
+
+/// Builds and runs all of them.
+pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
+    let mut stages = Stages::new(Prepared::STAGES + 2 + BENCHES.len());
+    let prepared = Prepared::with_packages(For::Tests, yes, &mut stages)?;
+    let workspace = Workspace::find()?;
+    build(&workspace, &prepared, &mut stages)?;
+    let mut record = serde_json::Map::new();
+    for (name, _, example) in BENCHES {
+        stages.begin(name, example);
+        let program = workspace.target.join("debug/examples").join(example);
+        record.insert(name.to_owned(), printed(&mut Command::new(program))?);
+        stages.end("measured");
+    }
+    stages.begin(
+        "first frame",
+        "without the engine, the first of the openings left out",
+    );
+    record.insert("first_frame".to_owned(), first_frames(&workspace)?);
+    stages.end("measured");
+    let mut out = std::io::stdout().lock();
+    if json {
+        writeln!(out, "{}", Value::Object(record))?;
+    } else {
+        writeln!(out, "{}", serde_json::to_string_pretty(&record)?)?;
+    }
+    Ok(0)
+}
+
+fn build(workspace: &Workspace, prepared: &Prepared, stages: &mut Stages) -> Result<()> {
+    stages.begin("build", "the window, its service, and the benchmarks");
+    let mut command = workspace.cargo();
+    command.args(["build", "-p", "tunesmith-ui", "-p", "tunesmith-cli", "--bins"]);
+    for (_, package, example) in BENCHES {
+        command.args(["-p", package, "--example", example]);
+    }
+    let ended = prepared.run(&command, Output::ToStderr)?;
+    if !ended.status.success() {
+        bail!("the build failed; cargo says why above");
+    }
+    stages.end("built");
+    Ok(())
+}
+
+/// Runs a program that prints one JSON object.
+fn printed(command: &mut Command) -> Result<Value> {
+    let name = command.get_program().to_owned();
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("{} could not be started", name.display()))?;
+    if !output.status.success() {
+        bail!("{} ended with {}", name.display(), output.status);
+    }
+    serde_json::from_slice(&output.stdout).with_context(|| format!("{} printed no JSON", name.display()))
+}
+
+/// Seconds from the start of the process to a painted frame, for each renderer.
+fn first_frames(workspace: &Workspace) -> Result<Value> {
+    let display = Display::open()?;
+    let home = workspace.target.join("bench-window-home");
+    let mut record = serde_json::Map::new();
+    for renderer in ["wgpu", "wgpu-gl", "glow", "software"] {
+        let mut secs = Vec::new();
+        for _ in 0..=OPENINGS {
+            let mut command = workspace.window();
+            command
+                .args(["--renderer", renderer, "--first-frame"])
+                .env("TUNESMITH_HOME", &home);
+            display.apply(&mut command);
+            let printed = printed(&mut command)?;
+            secs.push(
+                printed["first_frame_secs"]
+                    .as_f64()
+                    .context("no time was printed")?,
+            );
+        }
+        // The first one reads the program and the drivers from the disk.
+        let mut warm = secs[1..].to_vec();
+        warm.sort_by(f64::total_cmp);
+        record.insert(
+            renderer.to_owned(),
+            json!({ "first_secs": secs[0], "median_secs": warm[warm.len() / 2], "openings": OPENINGS }),
+        );
+    }
+    // A folder that stays is a few kilobytes.
+    let _ = std::fs::remove_dir_all(&home);
+    Ok(Value::Object(record))
+}
+
+/// The display at hand, or one without a screen for as long as this lives.
+struct Display {
+    own: Option<(Child, String)>,
+}
+
+impl Display {
+    fn open() -> Result<Self> {
+        if std::env::var_os("DISPLAY").is_some() || std::env::var_os("WAYLAND_DISPLAY").is_some() {
+            return Ok(Self { own: None });
+        }
+        // It finds a free number and says which.
+        let mut server = Command::new("Xvfb")
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                "1280x820x24",
+                "-nolisten",
+                "tcp",
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("Xvfb could not be started")?;
+        let mut number = String::new();
+        let pipe = server.stdout.take().context("Xvfb has no output")?;
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(pipe), &mut number)?;
+        Ok(Self {
+            own: Some((server, format!(":{}", number.trim()))),
+        })
+    }
+
+    fn apply(&self, command: &mut Command) {
+        if let Some((_, name)) = &self.own {
+            command.env("DISPLAY", name);
+        }
+    }
+}
+
+impl Drop for Display {
+    fn drop(&mut self) {
+        if let Some((server, _)) = &mut self.own {
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
+}
