@@ -4,7 +4,6 @@
 
 mod common;
 
-
 use common::{Shown, show};
 use egui::{Key, Modifiers};
 use egui_kittest::{Harness, kittest::Queryable};

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The task never waits for the window: its notices go to an outbox that keeps every result and lets go of what is
-//! only passing (see [`outbox`]). The run's folder on disk is the truth, whatever a window has heard.
+//! only passing (see `outbox`). The run's folder on disk is the truth, whatever a window has heard.
 //!
 //! The window is gone when its input ends or its output is closed. Then the engine is ended at once and the service is
-//! over within [`LEAVE`]; an engine whose supervisor does not manage that in time sees its own input end.
+//! over within `LEAVE`; an engine whose supervisor does not manage that in time sees its own input end.
 
 mod notices;
 mod outbox;
@@ -264,7 +264,7 @@ impl Service {
         self.outbox.send(end.notice(task));
     }
 
-    /// The window is gone: whatever runs is ended, and nothing is waited for longer than [`LEAVE`].
+    /// The window is gone: whatever runs is ended, and nothing is waited for longer than `LEAVE`.
     fn leave(mut self, heard: &Receiver<Heard>) {
         let deadline = Instant::now() + LEAVE;
         let left = || deadline.saturating_duration_since(Instant::now());
