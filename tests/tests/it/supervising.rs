@@ -43,10 +43,8 @@ impl Bench {
         Engine::start(&location, self.limits.clone(), &self.stop)
     }
 
-    /// Leads a job to its end; a step asks to stop where `stop_at_step` says how.
-    fn lead(&self, script: &str, stop_at_step: Option<StopHow>) -> JobEnd {
-        let engine = self.start(script).unwrap();
-        let job = Job {
+    fn job(&self) -> Job {
+        Job {
             run_dir: self.folder.path().to_owned(),
             resume_from: None,
             device: "cpu".to_owned(),
@@ -56,15 +54,26 @@ impl Bench {
                 gemm_side: None,
                 bf16_in_hardware: false,
             }),
-        };
+        }
+    }
+
+    /// Leads a job to its end; a step asks to stop where `stop_at_step` says how.
+    fn lead(&self, script: &str, stop_at_step: Option<StopHow>) -> JobEnd {
+        let engine = self.start(script).unwrap();
         let mut journal = Journal::open(self.folder.path()).unwrap();
         engine
-            .run(&job, &mut journal, &self.stop, self.time_box, &mut |event| {
-                if let (Event::Step(_), Some(how)) = (event, stop_at_step) {
-                    self.stop.ask(how);
-                }
-                None
-            })
+            .run(
+                &self.job(),
+                &mut journal,
+                &self.stop,
+                self.time_box,
+                &mut |event| {
+                    if let (Event::Step(_), Some(how)) = (event, stop_at_step) {
+                        self.stop.ask(how);
+                    }
+                    None
+                },
+            )
             .unwrap()
     }
 
@@ -132,6 +141,29 @@ fn garbage_is_kept_in_the_log_and_does_not_flood_the_record() {
     assert_eq!(failure.last_lines.len(), 50);
     assert!(failure.last_lines.iter().all(|line| line.chars().count() <= 2002));
     assert!(bench.log().len() > 60 * 50_000);
+}
+
+#[test]
+fn what_a_fast_engine_said_before_it_left_is_read_by_a_slow_parent() {
+    let bench = Bench::new();
+    let engine = bench
+        .start(&script(
+            "{\"steps\": {\"from\": 1, \"to\": 400}}\n{\"bye\": \"ok\"}\n",
+        ))
+        .unwrap();
+    let mut journal = Journal::open(bench.folder.path()).unwrap();
+    let mut steps = 0;
+    let end = engine
+        .run(&bench.job(), &mut journal, &bench.stop, None, &mut |event| {
+            if let Event::Step(_) = event {
+                steps += 1;
+                // The engine is long gone, and so is the time that its pipes have to end.
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            None
+        })
+        .unwrap();
+    assert_eq!((end.status, steps), (RunStatus::Ok, 400));
 }
 
 #[test]

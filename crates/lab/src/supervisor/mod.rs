@@ -48,7 +48,7 @@ pub struct Limits {
     pub stop_now: Duration,
     /// Between SIGTERM and SIGKILL.
     pub kill: Duration,
-    /// For the pipes to end after the process has.
+    /// For the pipes to say something more, or to end, after the process has. Thirty times that is the end in any case.
     pub drain: Duration,
 }
 
@@ -196,8 +196,13 @@ impl Engine {
         self.child.send(&Request::Job(Box::new(job.clone())));
         let mut state = JobState::new(time_box.map(|length| start + length));
         let mut exit: Option<(ExitStatus, Instant)> = None;
+        let mut heard = Instant::now();
         loop {
-            match self.child.next(TICK) {
+            let output = self.child.next(TICK);
+            if output.is_some() {
+                heard = Instant::now();
+            }
+            match output {
                 Some(Output::Line(line)) => self.handle_line(&line, journal, &mut state, on_event)?,
                 Some(Output::Stderr(line)) => self.handle_text(&line, journal)?,
                 Some(Output::Closed) | None => {}
@@ -213,7 +218,9 @@ impl Engine {
                     // Something that the engine started still holds its pipes.
                     self.child.kill();
                 }
-                if drained || since.elapsed() > self.limits.drain * 2 {
+                // Much may still lie in the pipes of an engine that was faster than this program.
+                let silent = since.max(heard).elapsed() > self.limits.drain * 2;
+                if drained || silent || since.elapsed() > self.limits.drain * 30 {
                     return Ok(state.end(status, self.tail, start.elapsed()));
                 }
             } else if self.child.all_read() {
