@@ -215,8 +215,9 @@ impl DataSet {
             if taken == most_rows {
                 return Err(Fault::Enough);
             }
+            collected.take(row)?;
             taken += 1;
-            collected.take(row)
+            Ok(())
         };
         let done = match format {
             Format::JsonLines => jsonl::read(BufReader::new(file), each),
@@ -230,7 +231,8 @@ impl DataSet {
         };
         let whole = match done {
             Ok(()) => true,
-            Err(Fault::Enough) => false,
+            // What comes after the rows that are wanted is nobody's business, right or wrong.
+            Err(_) if taken == most_rows => false,
             Err(fault) => return Err(fault.into_error(path, format)),
         };
         Ok((collected.finish(path, format)?, whole))
@@ -332,7 +334,7 @@ impl Fault {
     fn into_error(self, path: &Path, format: Format) -> DataError {
         match self {
             Self::Io(source) => read_error(path, source),
-            // Never an error: whoever wants no more rows stops by it and says so.
+            // Whoever wants no more rows stops by it and says so: it never gets here.
             Self::Enough => DataError::Empty {
                 path: path.to_owned(),
             },

@@ -399,12 +399,28 @@ mod tests {
             (tokens.lengths.len(), tokens.samples.len(), tokens.report.rows),
             (50, 2, 50)
         );
+        // The first row that was asked for and is wrong is told.
         let columns = Columns::new();
-        let wish = PreviewWish::new(&file.path, &columns);
-        assert_eq!(
-            preview(&wish, None).unwrap_err().code(),
-            DataSet::read(&file.path, &columns).unwrap_err().code()
-        );
+        for most_rows in [51, 1000] {
+            let wish = PreviewWish {
+                most_rows,
+                ..PreviewWish::new(&file.path, &columns)
+            };
+            let error = preview(&wish, None).unwrap_err();
+            assert!(error.to_string().contains("line 51"), "{error}");
+        }
+        let late = file_with_a_row_that_is_wrong(50);
+        let wish = PreviewWish {
+            most_rows: 50,
+            ..PreviewWish::new(&late.path, &columns)
+        };
+        assert!(preview(&wish, None).is_err());
+    }
+
+    /// Its row of this number has an empty answer.
+    fn file_with_a_row_that_is_wrong(number: usize) -> File {
+        let text = pairs(number - 1) + r#"{"question": "q", "sql": ""}"#;
+        file("d.jsonl", &text)
     }
 
     #[test]
