@@ -257,3 +257,34 @@ fn chosen_columns_are_used_and_a_wrong_one_names_the_nearest() {
         ("no_such_column", "did you mean rules?".to_owned())
     );
 }
+
+/// Three good rows, a fourth that is `fourth`, and a fifth.
+fn with_fourth_row(fourth: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let good = "{\"prompt\": \"p\", \"completion\": \"c\"}\n";
+    std::fs::write(&path, format!("{good}{good}{good}{fourth}\n{good}")).unwrap();
+    (folder, path)
+}
+
+#[test]
+fn reading_the_first_rows_tells_what_is_wrong_with_these_alone() {
+    let empty_answer = "{\"prompt\": \"p\", \"completion\": \"\"}";
+    for fourth in ["this is no JSON", empty_answer] {
+        let (_folder, path) = with_fourth_row(fourth);
+        let first = |most_rows: usize| DataSet::read_first(&path, &Columns::new(), most_rows);
+        let (set, whole) = first(3).unwrap();
+        assert_eq!((set.content.len(), whole), (3, false), "{fourth}");
+        for most_rows in [4, 5, 100] {
+            let error = first(most_rows).unwrap_err();
+            assert!(error.to_string().contains("line 4"), "{error}");
+        }
+    }
+    let (_folder, path) = with_fourth_row("");
+    let first = |most_rows: usize| DataSet::read_first(&path, &Columns::new(), most_rows).unwrap();
+    assert_eq!(
+        (first(4).0.content.len(), first(4).1),
+        (4, true),
+        "a blank line is no row"
+    );
+}
