@@ -6,10 +6,10 @@ mod common;
 
 use common::{Shown, look_again, looked_at, show};
 use egui::{Key, Modifiers, accesskit::Role};
-use egui_kittest::{Harness, kittest::Queryable};
+use egui_kittest::{Harness, SnapshotResults, kittest::Queryable};
 use tunesmith_probe::{
     telemetry::{CardState, GpuSample, Sample},
-    testing::{TestMachine, machines},
+    testing::{AmdCard, TestMachine, machines},
 };
 use tunesmith_protocol::TaskWork;
 use tunesmith_ui::{
@@ -92,13 +92,19 @@ fn with_its_torch_the_next_thing_is_to_calibrate() {
 
 #[test]
 fn what_must_be_cured_leads_to_the_set_up() {
-    let blocked = TestMachine::linux()
-        .amd(tunesmith_probe::testing::AmdCard::rx_7900_xtx(XTX).driver(None))
+    let machine = TestMachine::linux()
+        .amd(AmdCard::rx_7900_xtx(XTX).driver(None))
         .usable_devices();
-    let closed = page(of(&blocked));
-    closed.get_by_label("AMD Radeon RX 7900 XTX cannot train yet");
-    closed.get_by_label("cannot train yet");
-    closed.get_by_label("See what to cure");
+    let mut harness = page(of(&machine));
+    harness.get_by_label("AMD Radeon RX 7900 XTX cannot train yet");
+    harness.get_by_label("cannot train yet");
+    assert!(has(&harness, "none is bound"));
+    harness.get_by_label("See what to cure").click();
+    harness.run_ok();
+    assert!(matches!(
+        harness.state().asked.as_slice(),
+        [Command::Go(Page::Setup)]
+    ));
 }
 
 #[test]
@@ -241,7 +247,7 @@ fn every_fact_tells_where_it_comes_from() {
 
 #[test]
 fn pictures() {
-    let mut results = egui_kittest::SnapshotResults::new();
+    let mut results = SnapshotResults::new();
     for dark in [true, false] {
         let mut state = of(&machines::rx_7900_xtx_with_igpu());
         for second in 0..90 {
@@ -249,7 +255,6 @@ fn pictures() {
         }
         let mut harness = show(state, card_ui, [1280.0, 820.0], dark, true);
         harness.run_ok();
-        harness.snapshot(if dark { "card-dark" } else { "card-light" });
-        results.extend_harness(&mut harness);
+        results.add(harness.try_snapshot(if dark { "card-dark" } else { "card-light" }));
     }
 }

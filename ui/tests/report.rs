@@ -8,10 +8,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
 };
 
-use common::{Opened, Shown, open, show};
+use common::{Opened, Shown, open, settle, show};
 use egui::{Key, Modifiers, accesskit::Role};
 use egui_kittest::{Harness, kittest::Queryable};
 use jiff::tz::TimeZone;
@@ -54,18 +53,6 @@ fn opened<'a>(write: impl FnOnce(&Path)) -> Opened<'a> {
 
 fn documents(opened: &Opened<'_>) -> PathBuf {
     opened.home.path().join("documents")
-}
-
-/// Goes on until nothing is under way in the background.
-fn settle(opened: &mut Opened<'_>) {
-    let start = Instant::now();
-    let mut still = 0;
-    while still < 3 {
-        assert!(start.elapsed() < Duration::from_mins(1), "something never ended");
-        opened.harness.step();
-        still = if opened.app().is_idle() { still + 1 } else { 0 };
-        std::thread::yield_now();
-    }
 }
 
 fn click(opened: &mut Opened<'_>, label: &str) {

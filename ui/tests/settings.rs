@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 
 use common::{Shown, carry_out, looked_at, show};
 use egui::{Key, Modifiers};
-use egui_kittest::{Harness, kittest::Queryable};
+use egui_kittest::{Harness, SnapshotResults, kittest::Queryable};
 use tempfile::TempDir;
 use tunesmith_lab::{
     disk::{DiskKind, DiskUse},
@@ -65,7 +65,7 @@ impl Open<'_> {
     }
 
     fn has(&self, text: &str) -> bool {
-        self.harness.query_by_label_contains(text).is_some()
+        self.harness.query_all_by_label_contains(text).next().is_some()
     }
 }
 
@@ -274,7 +274,7 @@ fn the_title_has_the_figure() {
 
 #[test]
 fn pictures() {
-    let mut results = egui_kittest::SnapshotResults::new();
+    let mut results = SnapshotResults::new();
     for dark in [true, false] {
         let machine = machines::rx_7900_xtx();
         let mut state = looked_at(&machine, Path::new("/home/me/tunesmith"));
@@ -285,7 +285,6 @@ fn pictures() {
         }
         let mut harness = show(state, settings_ui, [1280.0, 820.0], dark, true);
         harness.run_ok();
-        harness.snapshot(if dark { "settings-dark" } else { "settings-light" });
-        results.extend_harness(&mut harness);
+        results.add(harness.try_snapshot(if dark { "settings-dark" } else { "settings-light" }));
     }
 }

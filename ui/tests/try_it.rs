@@ -386,10 +386,14 @@ fn what_was_written_survives_a_restart() {
     assert_eq!(field.value().as_deref(), Some("a long question"));
 }
 
-fn picture(results: &mut egui_kittest::SnapshotResults, name: &str, dark: bool) {
+/// Two answers to the first question.
+fn pictured() -> Home {
     let mut home = Home::with_runs(&[1]);
     settle(&mut home.state);
-    let run = "20260101-000100-quickstart-the-run".to_owned();
+    // The same on every machine, wherever its clock stands.
+    let lines = home.state.pages.runs.list.lines().to_vec();
+    let run = lines[0].id.clone();
+    home.state.pages.runs.take(Ok(lines), jiff::tz::TimeZone::UTC);
     let task = home.state.tasks.begin(
         TaskWork::Answer {
             run,
@@ -416,6 +420,11 @@ fn picture(results: &mut egui_kittest::SnapshotResults, name: &str, dark: bool) 
         home.state.tasks.apply(notice, secs);
         settle(&mut home.state);
     }
+    home
+}
+
+fn picture(results: &mut egui_kittest::SnapshotResults, name: &str, dark: bool) {
+    let home = pictured();
     let mut harness = show(home.state, try_it_ui, [1280.0, 820.0], dark, true);
     harness.run_ok();
     // The home's path is another one each time.

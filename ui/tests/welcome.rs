@@ -6,7 +6,7 @@ mod common;
 
 use common::{Shown, carry_out, open, show};
 use egui::{Key, Modifiers, Ui};
-use egui_kittest::{Harness, kittest::Queryable};
+use egui_kittest::{Harness, SnapshotResults, kittest::Queryable};
 use tunesmith_ui::{
     commands::{Command, Commands},
     pages::welcome::welcome_ui,
@@ -89,11 +89,10 @@ fn it_greets_once() {
 
 #[test]
 fn pictures() {
-    let mut results = egui_kittest::SnapshotResults::new();
+    let mut results = SnapshotResults::new();
     for dark in [true, false] {
         let mut harness = show(State::for_tests(), welcome, [1280.0, 820.0], dark, true);
         harness.run_ok();
-        harness.snapshot(if dark { "welcome-dark" } else { "welcome-light" });
-        results.extend_harness(&mut harness);
+        results.add(harness.try_snapshot(if dark { "welcome-dark" } else { "welcome-light" }));
     }
 }

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod estimate;
 pub mod evaluate;
 pub mod files;
+pub mod lines;
 pub mod models;
 pub mod pipeline;
 pub mod recipe;

@@ -29,7 +29,7 @@ pub struct GlossaryView {
     /// The list scrolls to the marked term once.
     scroll: bool,
     /// Pass of egui in which the page was drawn last.
-    drawn_in: u64,
+    drawn_in: Option<u64>,
 }
 
 impl GlossaryView {
@@ -69,8 +69,8 @@ impl GlossaryView {
 /// Draws it.
 pub fn glossary_ui(state: &State, view: &mut GlossaryView, ui: &mut Ui, _out: &mut Commands) {
     let pass = ui.ctx().cumulative_pass_nr();
-    let opened = pass > view.drawn_in + 1;
-    view.drawn_in = pass;
+    let opened = view.drawn_in.is_none_or(|drawn_in| pass > drawn_in + 1);
+    view.drawn_in = Some(pass);
     let asked = state.glossary_term;
     if let Some(word) = asked.filter(|_| opened || asked != view.jumped_to) {
         view.jump(word);
@@ -89,6 +89,7 @@ pub fn glossary_ui(state: &State, view: &mut GlossaryView, ui: &mut Ui, _out: &m
             return;
         }
         widgets::panel(ui, "", |ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
             for term in shown {
                 let marked = view.marked == Some(term.word);
                 let response = term_ui(term, marked, ui);
@@ -139,7 +140,7 @@ fn term_ui(term: &Term, marked: bool, ui: &mut Ui) -> Response {
     let frame = Frame::new()
         .fill(fill)
         .corner_radius(CornerRadius::same(theme::SMALL_CORNER))
-        .inner_margin(Margin::symmetric(8, 5));
+        .inner_margin(Margin::symmetric(8, 6));
     frame
         .show(ui, |ui| {
             ui.set_width(ui.available_width());

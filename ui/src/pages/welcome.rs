@@ -14,6 +14,8 @@ use crate::{
 /// Narrower than this, the promises stand one below the other.
 const THREE_COLUMNS: f32 = 720.0;
 const ICON: f32 = 28.0;
+/// Height of a promise beside others.
+const PROMISE: f32 = 116.0;
 
 /// What the app does, with the page that does it.
 const PROMISES: [(Page, &str, &str); 3] = [
@@ -88,10 +90,14 @@ fn promises_ui(ui: &mut Ui) {
         }
         return;
     }
-    ui.columns(PROMISES.len(), |columns| {
-        for (ui, promise) in columns.iter_mut().zip(PROMISES) {
-            widgets::ragged(ui, |ui| promise_ui(promise, 132.0, ui));
-        }
+    ui.scope(|ui| {
+        ui.spacing_mut().item_spacing.x = theme::GAP;
+        ui.columns(PROMISES.len(), |columns| {
+            for (ui, promise) in columns.iter_mut().zip(PROMISES) {
+                ui.spacing_mut().item_spacing.x = 2.0 * theme::GRID;
+                widgets::ragged(ui, |ui| promise_ui(promise, PROMISE, ui));
+            }
+        });
     });
 }
 
@@ -119,9 +125,11 @@ fn never_ui(what: &str, how: &str, ui: &mut Ui) {
             tokens(ui).tone(Tone::Ok).text,
         );
         ui.vertical(|ui| {
+            ui.spacing_mut().item_spacing.y = 0.0;
             let colour = tokens(ui).strong_text;
             ui.add(Label::new(RichText::new(what).font(theme::strong_font()).color(colour)).wrap());
             widgets::caption(ui, how);
+            ui.add_space(theme::GRID);
         });
     });
 }

@@ -4,7 +4,7 @@
 use std::{
     env,
     ffi::OsString,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command as Process, Stdio},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -12,7 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tunesmith_protocol::{Command, MAX_LINE_BYTES, Notice, SERVICE_VERSION, decode_notice, encode};
+use tunesmith_lab::lines::read_lines_in_thread;
+use tunesmith_protocol::{Command, Notice, SERVICE_VERSION, decode_notice, encode};
 use tunesmith_setup::env_vars;
 
 use crate::state::Problem;
@@ -253,27 +254,10 @@ fn read_in_thread(
     wrap: impl Fn(String) -> Line + Send + 'static,
     wake: impl Fn() + Send + 'static,
 ) {
-    thread::spawn(move || {
-        let mut reader = BufReader::new(pipe);
-        loop {
-            let mut line = Vec::new();
-            let read = (&mut reader)
-                .take(MAX_LINE_BYTES as u64)
-                .read_until(b'\n', &mut line);
-            if !matches!(read, Ok(bytes) if bytes > 0) {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line);
-            if sender
-                .send(wrap(text.trim_end_matches(['\n', '\r']).to_owned()))
-                .is_err()
-            {
-                return;
-            }
-            wake();
-        }
-        // The window may have left already.
-        let _ = sender.send(Line::End);
+    // At the end the window may have left already.
+    read_lines_in_thread(pipe, move |line| {
+        let heard = sender.send(line.map_or(Line::End, &wrap)).is_ok();
         wake();
+        heard
     });
 }

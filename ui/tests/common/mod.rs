@@ -148,3 +148,19 @@ pub(crate) fn carry_out<V>(shown: &mut Shown<V>) -> Vec<Command> {
     }
     left
 }
+
+/// Goes on until nothing is under way in the background.
+pub(crate) fn settle(opened: &mut Opened<'_>) {
+    let start = std::time::Instant::now();
+    let mut still = 0;
+    // What is read may ask for more to be read in the frame after.
+    while still < 3 {
+        assert!(
+            start.elapsed() < std::time::Duration::from_mins(1),
+            "something never ended"
+        );
+        opened.harness.step();
+        still = if opened.app().is_idle() { still + 1 } else { 0 };
+        std::thread::yield_now();
+    }
+}

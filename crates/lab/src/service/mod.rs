@@ -21,7 +21,7 @@ mod tasks;
 
 use std::{
     ffi::OsString,
-    io::{BufRead, BufReader, Read, Write},
+    io::{Read, Write},
     sync::{
         Arc,
         mpsc::{Receiver, SyncSender, sync_channel},
@@ -32,12 +32,11 @@ use std::{
 
 use serde_json::Value;
 use tunesmith_protocol::{
-    Command, EngineError, MAX_LINE_BYTES, Notice, RunStatus, SERVICE_VERSION, StopHow, TaskId, TaskWork,
-    decode_command,
+    Command, EngineError, Notice, RunStatus, SERVICE_VERSION, StopHow, TaskId, TaskWork, decode_command,
 };
 use tunesmith_setup::process::Cancel;
 
-use crate::stop::StopToken;
+use crate::{lines::read_lines_in_thread, stop::StopToken};
 
 use notices::Teller;
 use outbox::Outbox;
@@ -113,22 +112,8 @@ pub fn serve(
 
 /// Reads lines on a thread of its own. A line that is too long arrives in parts, none of which is a command.
 fn listen(input: impl Read + Send + 'static, sender: SyncSender<Heard>) {
-    thread::spawn(move || {
-        let mut reader = BufReader::new(input);
-        loop {
-            let mut line = Vec::new();
-            let read = (&mut reader)
-                .take(MAX_LINE_BYTES as u64)
-                .read_until(b'\n', &mut line);
-            if !matches!(read, Ok(bytes) if bytes > 0) {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line).into_owned();
-            if sender.send(Heard::Line(text)).is_err() {
-                return;
-            }
-        }
-        let _ = sender.send(Heard::WindowGone);
+    read_lines_in_thread(input, move |line| {
+        sender.send(line.map_or(Heard::WindowGone, Heard::Line)).is_ok()
     });
 }
 

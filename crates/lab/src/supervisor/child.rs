@@ -4,15 +4,16 @@
 //! and stop the engine.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, Read, Write},
     process::{ChildStdin, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
-    thread,
     time::{Duration, Instant},
 };
 
 use process_wrap::std::{ChildWrapper, CommandWrap};
-use tunesmith_protocol::{MAX_LINE_BYTES, Request, encode};
+use tunesmith_protocol::{Request, encode};
+
+use crate::lines::read_lines_in_thread;
 
 /// Lines that may wait to be handled; a faster engine waits.
 const LINES_WAITING: usize = 4096;
@@ -134,26 +135,9 @@ fn read_in_thread(
     sender: SyncSender<Output>,
     wrap: impl Fn(String) -> Output + Send + 'static,
 ) {
-    thread::spawn(move || {
-        let mut reader = BufReader::new(pipe);
-        loop {
-            let mut line = Vec::new();
-            let read = (&mut reader)
-                .take(MAX_LINE_BYTES as u64)
-                .read_until(b'\n', &mut line);
-            if !matches!(read, Ok(bytes) if bytes > 0) {
-                break;
-            }
-            let text = String::from_utf8_lossy(&line);
-            if sender
-                .send(wrap(text.trim_end_matches(['\n', '\r']).to_owned()))
-                .is_err()
-            {
-                return;
-            }
-        }
-        // The supervisor may have left already.
-        let _ = sender.send(Output::Closed);
+    // At the end the supervisor may have left already.
+    read_lines_in_thread(pipe, move |line| {
+        sender.send(line.map_or(Output::Closed, &wrap)).is_ok()
     });
 }
 

@@ -136,7 +136,7 @@ pub(super) fn live_ui(state: &State, gpu: &Gpu, table: &mut bool, ui: &mut Ui) {
     if *table {
         table_ui(telemetry, pci, &figures, ui);
     } else {
-        strips_ui(telemetry, pci, &figures, ui);
+        ui.scope(|ui| strips_ui(telemetry, pci, &figures, ui));
     }
     ui.horizontal_wrapped(|ui| {
         let text = if *table {
@@ -156,6 +156,7 @@ pub(super) fn live_ui(state: &State, gpu: &Gpu, table: &mut bool, ui: &mut Ui) {
 fn strips_ui(telemetry: &Telemetry, pci: &str, figures: &[Figure; 4], ui: &mut Ui) {
     let window = window(telemetry);
     let columns = if ui.available_width() < TWO_COLUMNS { 1 } else { 2 };
+    ui.spacing_mut().item_spacing.x = theme::GAP;
     for row in figures.chunks(columns) {
         ui.columns(columns, |columns| {
             for (ui, figure) in columns.iter_mut().zip(row) {

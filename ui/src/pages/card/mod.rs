@@ -6,11 +6,9 @@ mod live;
 mod words;
 
 use egui::{Key, Label, Layout, Modifiers, RichText, Role, Ui, WidgetInfo, vec2};
+use tunesmith_report::format::capitalised;
 
-use self::{
-    facts::Fact,
-    words::{Device, sentence},
-};
+use self::{facts::Fact, words::Device};
 use crate::{
     commands::{Command, Commands},
     glossary,
@@ -23,6 +21,8 @@ use crate::{
 
 /// Narrower than this, facts stand in one column.
 const TWO_COLUMNS: f32 = 760.0;
+/// Room for the button that chooses a device.
+const TRAIN: f32 = 99.0;
 /// Room for the name of a fact.
 const NAME: f32 = 140.0;
 
@@ -144,8 +144,7 @@ fn devices_ui(state: &State, machine: &Machine, ui: &mut Ui, out: &mut Commands)
 fn device_ui(device: &Device, locked: Option<&str>, ui: &mut Ui, out: &mut Commands) {
     ui.horizontal(|ui| {
         ui.set_min_height(theme::ROW);
-        let button = 132.0;
-        let room = (ui.available_width() - button).max(160.0);
+        let room = (ui.available_width() - TRAIN).max(160.0);
         ui.allocate_ui_with_layout(
             vec2(room, theme::ROW),
             Layout::left_to_right(egui::Align::Center),
@@ -169,7 +168,7 @@ fn device_ui(device: &Device, locked: Option<&str>, ui: &mut Ui, out: &mut Comma
             train_on(device, wish, locked, ui, out);
         }
     });
-    widgets::caption(ui, &sentence(&device.why));
+    widgets::caption(ui, &capitalised(&device.why));
     if let Some(mask) = &device.mask {
         ui.horizontal_wrapped(|ui| {
             widgets::caption(ui, "Programs are kept from it by");
@@ -269,13 +268,11 @@ fn column_ui(facts: &[Fact], sources: bool, ui: &mut Ui, out: &mut Commands) {
                 name_ui(fact.name, ui, out);
             });
             ui.vertical(|ui| {
-                ui.horizontal_wrapped(|ui| {
-                    if fact.odd {
-                        widgets::badge(ui, Tone::Warn, Tone::Warn.word());
-                    }
-                    let value = RichText::new(&fact.value).color(tokens(ui).strong_text);
-                    ui.add(Label::new(value).wrap()).on_hover_text(&fact.source);
-                });
+                let value = RichText::new(&fact.value).color(tokens(ui).strong_text);
+                ui.add(Label::new(value).wrap()).on_hover_text(&fact.source);
+                if fact.odd {
+                    widgets::badge(ui, Tone::Warn, Tone::Warn.word());
+                }
                 if sources {
                     let text = RichText::new(&fact.source)
                         .size(theme::SMALL)

@@ -2,7 +2,7 @@
 //! All of it follows from the plan and the doctor; nothing is judged here a second time.
 
 use tunesmith_probe::Gpu;
-use tunesmith_report::format::{plural, size};
+use tunesmith_report::format::{capitalised, plural, size};
 use tunesmith_setup::{
     doctor::{Stops, Verdict},
     plan::{OtherCard, Plan, VerdictKind},
@@ -44,10 +44,10 @@ pub(super) fn lead(machine: &Machine, wish: &DeviceWish) -> String {
         return String::new();
     };
     match &plan.card {
-        Some(_) if plan.verdict.kind == VerdictKind::Blocked => sentence(&plan.verdict.reason),
+        Some(_) if plan.verdict.kind == VerdictKind::Blocked => capitalised(&plan.verdict.reason),
         Some(_) if matches!(wish, DeviceWish::Card(_)) => "You chose it".to_owned(),
         Some(card) => format!("It was chosen because {}", card.why),
-        None => sentence(&plan.verdict.reason),
+        None => capitalised(&plan.verdict.reason),
     }
 }
 
@@ -266,15 +266,6 @@ pub(super) fn locked(state: &State) -> Option<String> {
         "{} is under way on this device; another can be chosen when it has ended",
         task.name()
     ))
-}
-
-/// A clause as a sentence of its own.
-pub(super) fn sentence(clause: &str) -> String {
-    let mut letters = clause.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
-        None => String::new(),
-    }
 }
 
 /// `8 cores, 16 threads`.

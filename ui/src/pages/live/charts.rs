@@ -333,7 +333,7 @@ fn side_by_side(
         return;
     }
     ui.columns_const(|[one, two]| {
-        left(one, cursor);
-        right(two, cursor);
+        widgets::ragged(one, |ui| left(ui, cursor));
+        widgets::ragged(two, |ui| right(ui, cursor));
     });
 }

@@ -95,6 +95,7 @@ pub(super) fn log_ui(state: &State, task: &Task, view: &mut LogView, ui: &mut Ui
 
 fn filter_ui(task: &Task, level: &str, view: &mut LogView, ui: &mut Ui, out: &mut Commands) {
     ui.horizontal_wrapped(|ui| {
+        ui.set_row_height(theme::ROW + theme::GRID);
         let mut chosen = level.to_owned();
         let choices: Vec<(String, &str)> = LEVELS.map(|(name, title)| (name.to_owned(), title)).to_vec();
         if widgets::segmented(ui, &mut chosen, &choices) {

@@ -36,15 +36,15 @@ pub(super) fn status_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Comma
     widgets::panel(ui, "", |ui| {
         stages_ui(state, task, ui);
         ui.add_space(theme::GRID);
+        let stage = capitalised(&task.stage_title);
         let text = match task.progress.as_ref().filter(|progress| progress.total > 0) {
             Some(progress) => format!(
-                "{} of {} {}, {}",
+                "{stage}: {} of {} {}",
                 count(progress.done),
                 count(progress.total),
-                progress.unit,
-                words::left(task, state.now_secs)
+                progress.unit
             ),
-            None => format!("{}…", task.stage_title),
+            None => format!("{stage}…"),
         };
         widgets::progress_bar(ui, task.share(), &text);
         ui.add_space(theme::GRID);
@@ -128,7 +128,7 @@ fn facts_ui(state: &State, task: &Task, ui: &mut Ui) {
         fact(ui, "Tokens", &tokens, &hover);
         let elapsed = words::elapsed(task.elapsed_secs(state.now_secs));
         fact(ui, "Elapsed", &elapsed, "Since the training was asked for");
-        let left = words::left(task, state.now_secs);
+        let left = words::time_left(task, state.now_secs);
         fact(ui, "Left", &left, "Of this stage of the job, as its speed so far has it; later stages come on top");
     });
 }
@@ -221,12 +221,12 @@ fn finding_ui(finding: &Verdict, ui: &mut Ui) {
     });
     ui.add(Label::new(capitalised(&finding.found)).wrap());
     if !finding.means.is_empty() {
-        widgets::caption(ui, &finding.means);
+        widgets::caption(ui, &capitalised(&finding.means));
     }
     for remedy in &finding.remedies {
         ui.horizontal_top(|ui| {
             ui.label("→");
-            ui.add(Label::new(remedy).wrap());
+            ui.add(Label::new(capitalised(remedy)).wrap());
         });
     }
 }

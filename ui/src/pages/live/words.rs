@@ -118,15 +118,25 @@ pub(super) fn stopping(how: StopHow) -> &'static str {
     }
 }
 
-/// How long the stage still takes. At its beginning nobody knows, and what cannot be is not shown.
+/// How long the stage still takes, for the middle of a sentence: `about 4 min left`.
 pub(super) fn left(task: &Task, now_secs: f64) -> String {
+    time(task, now_secs, " left")
+}
+
+/// The same under the word "left": `about 4 min`.
+pub(super) fn time_left(task: &Task, now_secs: f64) -> String {
+    time(task, now_secs, "")
+}
+
+/// At the beginning of a stage nobody knows, and what cannot be is not shown.
+fn time(task: &Task, now_secs: f64, after: &str) -> String {
     let all_done = |progress: &Progress| progress.total > 0 && progress.done >= progress.total;
     if task.progress.as_ref().is_some_and(all_done) {
         return "nearly done".to_owned();
     }
     estimate(task, now_secs).map_or_else(
         || "estimating…".to_owned(),
-        |secs| format!("about {} left", about(secs)),
+        |secs| format!("about {}{after}", about(secs)),
     )
 }
 

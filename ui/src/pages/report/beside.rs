@@ -230,9 +230,9 @@ pub(super) fn beside_ui(
             ui,
             "Drop somebody's report.json here, choose it, or type its path. It is only read, and nothing is sent",
         );
-        ui.horizontal_wrapped(|ui| {
+        ui.horizontal(|ui| {
             let label = ui.label("Report file");
-            let room = (ui.available_width() - 300.0).clamp(200.0, 560.0);
+            let room = (ui.available_width() - 290.0).clamp(120.0, 560.0);
             let field = ui
                 .add(
                     TextEdit::singleline(&mut view.path)

@@ -209,7 +209,8 @@ pub fn needs(state: &mut State) -> Option<Work> {
 pub fn task_ended(state: &mut State, task: TaskId) {
     let Some(task) = state.tasks.get(task) else { return };
     // The run that somebody has just waited for is the one whose report they want.
-    if let (true, Some(run)) = (task.trains(), task.run.clone()) {
+    let elsewhere = task.trains() && state.page != Page::Report;
+    if let (true, Some(run)) = (elsewhere, task.run.clone()) {
         state.pages.report.choose(run);
     }
     state.pages.runs.out_of_date();

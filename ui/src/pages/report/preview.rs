@@ -17,7 +17,7 @@ const CARD: f32 = 190.0;
 pub(super) fn preview_ui(own: &Prepared, ui: &mut Ui, out: &mut Commands) {
     let report = &own.report;
     widgets::panel(ui, "What the report says", |ui| {
-        headline_ui(&report.headline, ui);
+        findings_ui(&report.headline, ui);
         headline_ui(&report.validity, ui);
         ui.add_space(2.0 * theme::GRID);
         figures_ui(&own.preview.figures, ui);
@@ -36,6 +36,16 @@ pub(super) fn preview_ui(own: &Prepared, ui: &mut Ui, out: &mut Commands) {
     }
     redactions_ui(own, ui, out);
     rules_ui(own, ui);
+}
+
+/// What stands behind the headline, whose sentence is the page's title.
+fn findings_ui(headline: &Headline, ui: &mut Ui) {
+    let mut said = headline.details.iter();
+    let first = said.next().unwrap_or(&headline.sentence);
+    widgets::verdict_line(ui, tone(headline.verdict), first);
+    for detail in said {
+        widgets::caption(ui, detail);
+    }
 }
 
 /// A verdict with its sentence and what stands behind it.

@@ -150,9 +150,9 @@ pub(super) fn saving_ui(
     }
     let asks = page.saving.asks_about(&html_path(&view.path));
     widgets::panel(ui, "", |ui| {
-        ui.horizontal_wrapped(|ui| {
+        ui.horizontal(|ui| {
             let label = ui.label("Save as");
-            let room = (ui.available_width() - 260.0).clamp(200.0, 560.0);
+            let room = (ui.available_width() - 290.0).clamp(120.0, 560.0);
             ui.add(TextEdit::singleline(&mut view.path).desired_width(room))
                 .labelled_by(label.id);
             let text = if asks { "Replace" } else { "Save" };

@@ -356,7 +356,7 @@ fn figures_ui(compared: &Compared, ui: &mut Ui) {
                 body.rows(height, compared.figures.len(), |mut row| {
                     let figure = &compared.figures[row.index()];
                     row.col(|ui| {
-                        ui.label(RichText::new(figure.title).color(tokens.weak_text));
+                        ui.vertical(|ui| ui.label(RichText::new(figure.title).color(tokens.weak_text)));
                     });
                     for (value, repeats) in figure.values.iter().zip(&figure.repeats) {
                         row.col(|ui| {

@@ -165,6 +165,11 @@ impl RunList {
         chosen.cloned().collect()
     }
 
+    /// How many runs are chosen.
+    pub fn chosen_count(&self) -> usize {
+        self.chosen.len()
+    }
+
     /// Ids of the chosen runs.
     pub fn chosen_ids(&self) -> Vec<String> {
         self.chosen.iter().cloned().collect()

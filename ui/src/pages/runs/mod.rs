@@ -290,9 +290,9 @@ fn full_ui(state: &State, view: &mut RunsView, ui: &mut Ui, out: &mut Commands) 
 }
 
 fn actions_ui(runs: &RunsState, ui: &mut Ui, out: &mut Commands) {
-    let chosen = runs.list.chosen_ids();
-    let several = plural(chosen.len() as u64, "run");
-    let too_few = chosen.len() < 2;
+    let chosen = runs.list.chosen_count();
+    let several = plural(chosen as u64, "run");
+    let too_few = chosen < 2;
     ui.horizontal_wrapped(|ui| {
         if too_few {
             if widgets::primary_button(ui, "Fine-tune a model").clicked() {
@@ -308,9 +308,9 @@ fn actions_ui(runs: &RunsState, ui: &mut Ui, out: &mut Commands) {
                 toggle_comparison(out);
             }
         }
-        if !chosen.is_empty() {
+        if chosen > 0 {
             if ui.button(format!("Delete {several}")).clicked() {
-                delete(chosen, out);
+                delete(runs.list.chosen_ids(), out);
             }
             if ui.button("Choose none").clicked() {
                 out.change("choose none", |state| {
@@ -381,7 +381,7 @@ fn keys(runs: &RunsState, view: &mut RunsView, ui: &Ui, out: &mut Commands) {
     let typing = ui.ctx().text_edit_focused();
     let pressed = |modifiers: Modifiers, key: Key| ui.input_mut(|input| input.consume_key(modifiers, key));
     if pressed(Modifiers::COMMAND, Key::Enter) {
-        if runs.list.chosen_ids().len() >= 2 {
+        if runs.list.chosen_count() >= 2 {
             toggle_comparison(out);
         } else {
             out.go(Page::Tune);
@@ -400,9 +400,8 @@ fn keys(runs: &RunsState, view: &mut RunsView, ui: &Ui, out: &mut Commands) {
     if pressed(Modifiers::NONE, Key::Escape) && runs.open.id.is_some() {
         out.change("close the run", |state| state.pages.runs.open.look(None));
     }
-    let chosen = runs.list.chosen_ids();
-    if pressed(Modifiers::NONE, Key::Delete) && !chosen.is_empty() {
-        delete(chosen, out);
+    if pressed(Modifiers::NONE, Key::Delete) && runs.list.chosen_count() > 0 {
+        delete(runs.list.chosen_ids(), out);
     }
     let step = |key: Key| usize::from(pressed(Modifiers::NONE, key));
     let (up, down) = (step(Key::ArrowUp), step(Key::ArrowDown));

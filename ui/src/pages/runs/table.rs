@@ -111,9 +111,10 @@ pub(super) fn table_ui(
 
 fn filter_ui(list: &RunList, view: &mut RunsView, ui: &mut Ui, out: &mut Commands) {
     ui.horizontal_wrapped(|ui| {
+        ui.spacing_mut().interact_size.y = 8.0 * theme::GRID;
         let label = ui.label("Filter");
         let field = TextEdit::singleline(&mut view.filter)
-            .hint_text("words of recipe, model, data, status…")
+            .hint_text("recipe, model, data or status")
             .desired_width(240.0);
         if ui.add(field).labelled_by(label.id).changed() {
             let text = view.filter.clone();

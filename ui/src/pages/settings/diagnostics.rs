@@ -18,7 +18,7 @@ use tunesmith_setup::{
 use super::SettingsView;
 use crate::{
     commands::{Command, Commands},
-    services::Work,
+    services::{Work, pick_new},
     state::{Loadable, Problem, State},
     theme::{self, Tone, tokens},
     widgets,
@@ -176,40 +176,28 @@ fn capture_problem(error: &CaptureError) -> Problem {
 }
 
 /// Asks for a file. The dialog is the system's own and may never come up; the field beside it works without.
-fn begin_choice(state: &mut State, place: &Path) -> Option<Work> {
-    if state.pages.settings.choosing {
-        return None;
-    }
-    state.pages.settings.choosing = true;
-    let name = place.file_name().map(|name| name.to_string_lossy().into_owned());
-    Some(Work::new("asking where the capture goes", move || {
-        let dialog = rfd::FileDialog::new()
-            .set_title("Where the capture goes")
-            .set_file_name(name.unwrap_or_default());
-        let chosen = dialog.save_file();
-        move |state: &mut State| {
-            let settings = &mut state.pages.settings;
-            settings.choosing = false;
-            if chosen.is_some() {
-                settings.chosen = chosen;
-            }
-        }
-    }))
+fn begin_choice(place: &Path) -> Work {
+    pick_new(
+        "Where the capture goes",
+        ("Packed capture", &["tar.gz"]),
+        place,
+        |state: &mut State, chosen| state.pages.settings.chosen = Some(chosen),
+    )
 }
 
 /// The text before it is copied, and the form of the capture.
 pub(super) fn diagnostics_ui(state: &State, view: &mut SettingsView, ui: &mut Ui, out: &mut Commands) {
-    widgets::panel(ui, "", |ui| {
-        let text = state.pages.settings.diagnostics.ready();
-        widgets::fold(ui, "What the diagnostics tell", false, |ui| match text {
+    let text = state.pages.settings.diagnostics.ready();
+    widgets::fold(ui, "What the diagnostics tell", false, |ui| {
+        widgets::panel(ui, "", |ui| match text {
             Some(text) => preview_ui(text, ui),
             None => widgets::loading(ui, "Reading the machine and the environments"),
         });
-        if view.capturing {
-            ui.separator();
-            capture_ui(state, view, ui, out);
-        }
     });
+    if view.capturing {
+        widgets::panel(ui, "Capture this machine", |ui| capture_ui(state, view, ui, out));
+    }
+    ui.add_space(theme::GRID);
 }
 
 fn preview_ui(text: &str, ui: &mut Ui) {
@@ -238,7 +226,6 @@ fn capture_ui(state: &State, view: &mut SettingsView, ui: &mut Ui, out: &mut Com
             view.place = chosen.display().to_string();
         }
     }
-    widgets::subheading(ui, "Capture this machine");
     widgets::caption(
         ui,
         "Writes the small text files from which the set-up can be read, in one packed file, or in a folder where the name does not end in .tar.gz. What names a person or this machine is replaced. Nothing is sent",
@@ -263,11 +250,8 @@ fn capture_ui(state: &State, view: &mut SettingsView, ui: &mut Ui, out: &mut Com
             let (place, overwrite) = (place.clone(), view.overwrite);
             out.act("capture", move |state| begin_capture(state, place, overwrite));
         }
-        if ui
-            .add_enabled(!settings.choosing, egui::Button::new("Choose a place…"))
-            .clicked()
-        {
-            out.act("choose a place", move |state| begin_choice(state, &place));
+        if ui.button("Choose a place…").clicked() {
+            out.act("choose a place", move |_| Some(begin_choice(&place)));
         }
     });
     ui.add_space(theme::GRID);

@@ -27,7 +27,7 @@ use crate::{
 const PORTION: usize = 40;
 const KIND: f32 = 116.0;
 const SIZE: f32 = 92.0;
-const BUTTONS: f32 = 136.0;
+const BUTTONS: f32 = 140.0;
 
 /// Which things are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use crate::{
 };
 
 const NAME: f32 = 132.0;
-const BUTTONS: f32 = 136.0;
+/// Room for two small buttons.
+const BUTTONS: f32 = 121.0;
 
 /// The folders, what is in each, and where.
 fn places(folders: &Folders) -> [(&'static str, &'static str, PathBuf); 6] {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use egui::{Label, RichText, Ui};
+use egui::{Align, Button, Label, Layout, RichText, Ui, vec2};
 use tunesmith_setup::env_vars;
 
 use crate::{
@@ -12,10 +12,12 @@ use crate::{
     renderer::{Notes, Rung},
     services::Work,
     state::{Loadable, State},
-    theme::{Tone, tokens},
+    theme::{self, Tone, tokens},
     widgets,
 };
 
+/// Room for the name of a choice.
+const NAME: f32 = 132.0;
 /// Of one step of the scale.
 const ZOOM_STEP: f32 = 0.1;
 
@@ -35,7 +37,7 @@ pub(super) fn looks_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
             }
         });
         row(ui, "Scale", |ui| {
-            ui.horizontal_wrapped(|ui| zoom_ui(state.saved.zoom, ui, out));
+            ui.horizontal(|ui| zoom_ui(state.saved.zoom, ui, out));
         });
         row(ui, "Lines of a log", |ui| {
             let mut level = state.saved.log_level.clone();
@@ -50,20 +52,21 @@ pub(super) fn looks_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
 
 fn zoom_ui(zoom: f32, ui: &mut Ui, out: &mut Commands) {
     let at = |limit: f32| (zoom - limit).abs() < 0.01;
-    if ui.add_enabled(!at(1.0), egui::Button::new("Smaller")).clicked() {
+    if ui.add_enabled(!at(1.0), Button::new("Smaller")).clicked() {
         out.push(Command::Zoom(zoom - ZOOM_STEP));
     }
-    if ui.add_enabled(!at(2.0), egui::Button::new("Larger")).clicked() {
+    widgets::value_unit(ui, &format!("{:.0}", 100.0 * zoom), "%");
+    if ui.add_enabled(!at(2.0), Button::new("Larger")).clicked() {
         out.push(Command::Zoom(zoom + ZOOM_STEP));
     }
-    widgets::value_unit(ui, &format!("{:.0}", 100.0 * zoom), "%");
     widgets::caption(ui, "also Ctrl-plus and Ctrl-minus, from 100 to 200 %");
 }
 
 fn row(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui)) {
     ui.horizontal_top(|ui| {
-        ui.allocate_ui(egui::vec2(132.0, 0.0), |ui| {
-            ui.set_min_width(132.0);
+        let left = Layout::left_to_right(Align::Center);
+        ui.allocate_ui_with_layout(vec2(NAME, theme::ROW), left, |ui| {
+            ui.set_min_size(vec2(NAME, theme::ROW));
             let colour = tokens(ui).weak_text;
             ui.add(Label::new(RichText::new(name).color(colour)).truncate());
         });

@@ -44,8 +44,6 @@ pub struct SettingsState {
     diagnosed: u64,
     /// The last capture of this machine.
     capture: Loadable<CaptureSummary>,
-    /// A file dialog is open.
-    choosing: bool,
     /// What the file dialog came to, for the field to take over.
     chosen: Option<PathBuf>,
     /// What failed last, under the name of what it was.

@@ -53,8 +53,8 @@ pub(super) fn answers_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Comm
             }
         } else {
             ui.columns_const(|[base, tuned]| {
-                side_ui(state, task, Side::Base, base, out);
-                side_ui(state, task, Side::Tuned, tuned, out);
+                widgets::ragged(base, |ui| side_ui(state, task, Side::Base, ui, out));
+                widgets::ragged(tuned, |ui| side_ui(state, task, Side::Tuned, ui, out));
             });
         }
         if let Some(Asked::Question {

@@ -89,26 +89,23 @@ pub(super) fn ask_ui(state: &State, form: &mut Form, ui: &mut Ui, out: &mut Comm
         _ => Source::Question,
     };
     let mut source = form.source.unwrap_or(suits);
-    widgets::panel(ui, "Question", |ui| {
-        let choices = [
-            (Source::Question, "A test question"),
-            (Source::Words, "Your own words"),
-        ];
-        if widgets::segmented(ui, &mut source, &choices) {
-            form.source = Some(source);
-        }
-        ui.add_space(theme::GRID);
-        // Taken before the field sees it, which would begin a new line.
-        let by_key = ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter));
-        match source {
-            Source::Question => question_ui(&page.questions, form, ui, out),
-            Source::Words => words_ui(form, ui),
-        }
-        ui.add_space(theme::GRID);
-        widgets::fold(ui, "How they answer", false, |ui| settings_ui(form, ui));
-        ui.add_space(theme::GRID);
-        send_ui(state, form, source, by_key, ui, out);
-    });
+    let choices = [
+        (Source::Question, "A test question"),
+        (Source::Words, "Your own words"),
+    ];
+    if widgets::segmented(ui, &mut source, &choices) {
+        form.source = Some(source);
+    }
+    ui.add_space(theme::GRID);
+    // Taken before the field sees it, which would begin a new line.
+    let by_key = ui.input_mut(|input| input.consume_key(Modifiers::COMMAND, Key::Enter));
+    match source {
+        Source::Question => question_ui(&page.questions, form, ui, out),
+        Source::Words => words_ui(form, ui),
+    }
+    ui.add_space(theme::GRID);
+    send_ui(state, form, source, by_key, ui, out);
+    widgets::fold(ui, "How they answer", false, |ui| settings_ui(form, ui));
 }
 
 fn send_ui(state: &State, form: &Form, source: Source, by_key: bool, ui: &mut Ui, out: &mut Commands) {
@@ -192,6 +189,8 @@ fn question_ui(
     let last = set.test.len();
     form.number = form.number.clamp(1, last.max(1));
     ui.horizontal_wrapped(|ui| {
+        // As high as its buttons from the first word on, so that all of it stands on one line.
+        ui.set_row_height(theme::ROW + theme::GRID);
         let label = ui.label("Number");
         ui.add(DragValue::new(&mut form.number).range(1..=last))
             .labelled_by(label.id);

@@ -241,11 +241,14 @@ pub fn try_it_ui(state: &State, view: &mut TryItView, ui: &mut Ui, out: &mut Com
         return;
     }
     widgets::page(ui, &title(state), "", |ui| {
-        widgets::panel(ui, "Run", |ui| run_ui(state, ui, out));
+        widgets::panel(ui, "", |ui| {
+            run_ui(state, ui, out);
+            ui.add_space(theme::GRID);
+            ask::ask_ui(state, &mut view.form, ui, out);
+        });
         if let Loadable::Failed(problem) = &page.run {
             widgets::problem_panel(ui, "This run's models cannot answer", problem, out);
         }
-        ask::ask_ui(state, &mut view.form, ui, out);
         if let Some(task) = answering(state) {
             answers::answers_ui(state, task, ui, out);
         }
@@ -306,7 +309,11 @@ fn title(state: &State) -> String {
 
 fn run_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
     let page = &state.pages.try_it;
-    widgets::field(ui, "Tuned model of", "", |ui| {
+    let help = page
+        .run
+        .ready()
+        .map_or_else(String::new, |run| format!("{}, on {}", run.title, run.model));
+    widgets::field(ui, "Tuned model of", &help, |ui| {
         let id = page.chosen.as_deref();
         let shown = id.map_or_else(|| "reading the runs…".to_owned(), |id| run_name(state, id));
         let response = ComboBox::from_id_salt("run")
@@ -326,9 +333,6 @@ fn run_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
             .response;
         response.on_hover_text(id.unwrap_or_default())
     });
-    if let Some(run) = page.run.ready() {
-        widgets::caption(ui, &format!("{}, on {}", run.title, run.model));
-    }
     if let Loadable::Failed(problem) = state.pages.runs.read() {
         widgets::problem_panel(ui, "The runs cannot be read", problem, out);
     }
