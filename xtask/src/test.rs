@@ -71,7 +71,10 @@ fn checks(workspace: &Workspace, prepared: &Prepared) -> [Check; CHECKS] {
         command.args(words);
         Check { name, command }
     };
-    let mut docs = plain("docs", &["doc", "--no-deps"]);
+    let mut docs = plain(
+        "docs",
+        &["doc", "--no-deps", "--workspace", "--exclude", "tunesmith-engine"],
+    );
     docs.command.env("RUSTDOCFLAGS", "-D warnings");
     [
         plain("format", &["fmt", "--all", "--check"]),

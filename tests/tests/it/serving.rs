@@ -13,8 +13,8 @@ use std::{
 use serde_json::Value;
 use tunesmith_lab::run::Run;
 use tunesmith_protocol::{
-    Command as Wish, EngineError, Notice, PromptText, RunStatus, SERVICE_VERSION, Side, StopHow, TaskWork,
-    decode_notice, encode,
+    Command as Wish, EngineError, Notice, Progress, PromptText, RunStatus, SERVICE_VERSION, Side, StopHow,
+    TaskWork, decode_notice, encode,
 };
 
 use crate::context::{CALIBRATES, GOOD, Home, OPENING, RunIt, lives, pid_in, wait_until};
@@ -171,7 +171,7 @@ impl Told {
         }
     }
 
-    fn result(&self) -> &Value {
+    pub(crate) fn result(&self) -> &Value {
         match self.0.last() {
             Some(Notice::Ended { result, .. }) => result,
             _ => &Value::Null,
@@ -179,7 +179,7 @@ impl Told {
     }
 
     #[track_caller]
-    fn failure(&self) -> &EngineError {
+    pub(crate) fn failure(&self) -> &EngineError {
         match self.0.last() {
             Some(Notice::Ended {
                 failure: Some(failure),
@@ -225,7 +225,17 @@ impl Told {
             .collect()
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn progress(&self) -> Vec<&Progress> {
+        self.0
+            .iter()
+            .filter_map(|notice| match notice {
+                Notice::Progress { progress, .. } => Some(progress),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(crate) fn log(&self) -> String {
         let text = |notice: &Notice| match notice {
             Notice::Log { text, .. } => Some(format!("{text}\n")),
             _ => None,

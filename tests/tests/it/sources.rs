@@ -3,10 +3,12 @@
 use std::{fs, process::Command};
 
 use serde_json::{Value, json};
+use tunesmith_protocol::{RunStatus, TaskWork};
 
 use crate::{
     context::{GOOD, Home, RunIt},
     hub::{COMMIT, MODEL, TestHub},
+    serving::Window,
 };
 
 /// The command line with a hub and a cache of the test's own.
@@ -65,6 +67,31 @@ fn a_model_is_fetched_after_a_yes_and_told_with_size_licence_and_commit() {
         .ran()
         .expect_status(0);
     assert!(text.stdout.contains(COMMIT), "{}", text.stdout);
+}
+
+#[test]
+fn a_window_has_a_model_fetched_and_hears_how_far_it_is() {
+    let home = Home::new();
+    let hub = TestHub::of(&home.path("model"));
+    let fetch = |model: &str| TaskWork::Fetch {
+        model: model.to_owned(),
+    };
+    let mut window = Window::on(&mut with_hub(&home, &hub));
+    let told = window.led(1, fetch(MODEL));
+    assert_eq!(told.status(), RunStatus::Ok);
+    assert_eq!(told.result()["model"], format!("{MODEL}@{COMMIT}"));
+    assert!(fs::metadata(told.result()["path"].as_str().unwrap()).is_ok());
+    assert!(told.log().contains("licence apache-2.0"), "{}", told.log());
+    let progress = told.progress();
+    let far = progress.last().expect("a download says how far it is");
+    assert_eq!((far.stage.as_str(), far.done), ("fetch", far.total));
+
+    let missing = window.led(2, fetch("maker/other"));
+    assert_eq!(missing.failure().code, "hub_no_model");
+    let no_name = window.led(3, fetch("a name of no form"));
+    assert!(!no_name.failure().hints.is_empty(), "{:?}", no_name.failure());
+    // The service goes on after both.
+    assert_eq!(window.led(4, fetch(MODEL)).status(), RunStatus::Ok);
 }
 
 #[test]
