@@ -7,18 +7,34 @@
 //! - [`ModelShape`], [`LoraShape`]: what is counted from a model's configuration.
 //! - [`step_flops`]: floating-point operations of training steps.
 //! - [`MfuReport`]: those operations against both peaks.
+//! - [`calibration`]: what a calibration's numbers mean.
 //! - [`MemoryNeed`]: the memory that a training needs, before it starts.
+//! - [`fit`]: whether that fits, how runs correct it, the limit, the search, the signs of a spill.
+//! - [`quantised_weight_bytes`], [`Composition`]: what 4 bits can touch of a model, and what they save.
 //! - [`summarise`]: a run's steps to a [`TrainingSummary`]; [`StepCounter`] the same step by step.
 //! - [`pareto`]: which configurations none beats at memory against throughput.
 //! - [`stats`]: spread, tests and intervals.
+//! - [`comparison`]: several runs of several set-ups to what they say.
+//! - [`law`]: what a sweep's points are fitted with.
+//! - [`accounting`]: whether a published number of tokens is right.
+//! - [`cost`]: energy and what it costs.
 //! - [`judge`]: whether a training can be believed.
 
+pub mod accounting;
+pub mod calibration;
+pub mod comparison;
+pub mod cost;
 mod error;
+pub mod fit;
 mod flops;
 pub mod judge;
+pub mod law;
 mod memory;
 mod mfu;
 pub mod pareto;
+#[cfg(test)]
+mod published;
+mod quantised;
 mod shape;
 pub mod stats;
 mod summary;
@@ -26,8 +42,11 @@ mod units;
 
 pub use error::MeasureError;
 pub use flops::{FlopCount, Recomputed, StepWork, step_flops};
-pub use memory::{MemoryNeed, MemoryWork};
+pub use memory::{AnswerWork, MEMORY_FORMULA, MemoryNeed, MemoryWork, Scores, Trainer, staging_bytes};
 pub use mfu::{MfuPair, MfuReport, Peaks, PracticalPeak, practical_peak};
+pub use quantised::{
+    Composition, QuantisationSaving, nf4_bytes, quantised_weight_bytes, unpacked_layer_bytes, weight_bytes,
+};
 pub use shape::{LoraShape, ModelShape, Projection};
 pub use summary::{
     LossSummary, Range, Spread, StepCounter, StepFault, StepPoint, SummaryContext, TrainingSummary,

@@ -204,6 +204,7 @@ mod tests {
                 median_gib_per_sec: 9.0,
             },
             time_boxed: false,
+            ..Calibration::default()
         };
         let peak = practical_peak(&calibration, DType::F32).unwrap();
         assert_eq!((peak.tflops, peak.layout), (Tflops(0.12), Layout::Nn));

@@ -60,17 +60,15 @@ pub struct Welch {
 /// # Errors
 /// [`MeasureError`] where a sample has fewer than two values, or neither has any spread.
 pub fn welch(a: &[f64], b: &[f64]) -> Result<Welch, MeasureError> {
-    let error =
-        |values: &[f64]| -> Result<f64, MeasureError> { Ok(sd(values)?.powi(2) / values.len() as f64) };
     enough("Welch's test", a, 2)?;
     enough("Welch's test", b, 2)?;
-    let (error_a, error_b) = (error(a)?, error(b)?);
+    let (error_a, error_b) = (squared_error(a)?, squared_error(b)?);
     let sum = error_a + error_b;
     if sum <= 0.0 {
         return Err(MeasureError::NoSpread { what: "Welch's test" });
     }
     let t = (mean(a)? - mean(b)?) / sum.sqrt();
-    let df = sum.powi(2) / (error_a.powi(2) / (a.len() - 1) as f64 + error_b.powi(2) / (b.len() - 1) as f64);
+    let df = freedom(a, error_a, b, error_b);
     let distribution = StudentsT::new(0.0, 1.0, df).map_err(|_| MeasureError::OutOfRange {
         what: "degrees of freedom",
         value: df,
@@ -104,6 +102,104 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+}
+
+/// 95 % interval of a mean by Student's t.
+///
+/// # Errors
+/// [`MeasureError`] with fewer than two values, or for one that is not finite.
+pub fn mean_interval(values: &[f64]) -> Result<Interval, MeasureError> {
+    let error = sd(values)? / (values.len() as f64).sqrt();
+    around(mean(values)?, error, (values.len() - 1) as f64)
+}
+
+/// 95 % interval of mean(a) − mean(b), with unequal variances as in [`welch`].
+///
+/// # Errors
+/// [`MeasureError`] where a sample has fewer than two values, or one is not finite.
+pub fn difference_interval(a: &[f64], b: &[f64]) -> Result<Interval, MeasureError> {
+    let difference = mean(a)? - mean(b)?;
+    let (error_a, error_b) = (squared_error(a)?, squared_error(b)?);
+    around(
+        difference,
+        (error_a + error_b).sqrt(),
+        freedom(a, error_a, b, error_b),
+    )
+}
+
+/// 95 % interval of mean(a) ÷ mean(b): that of the logarithm's difference, whose errors are the relative ones.
+///
+/// # Errors
+/// [`MeasureError`] where a sample has fewer than two values, or a mean is not above zero.
+pub fn ratio_interval(a: &[f64], b: &[f64]) -> Result<Interval, MeasureError> {
+    let relative = |values: &[f64]| -> Result<f64, MeasureError> {
+        Ok(squared_error(values)? / positive_mean(values)?.powi(2))
+    };
+    let (error_a, error_b) = (relative(a)?, relative(b)?);
+    let logarithm = (positive_mean(a)? / positive_mean(b)?).ln();
+    let interval = around(
+        logarithm,
+        (error_a + error_b).sqrt(),
+        freedom(a, error_a, b, error_b),
+    )?;
+    Ok(Interval {
+        low: interval.low.exp(),
+        high: interval.high.exp(),
+    })
+}
+
+fn positive_mean(values: &[f64]) -> Result<f64, MeasureError> {
+    let value = mean(values)?;
+    if value > 0.0 {
+        return Ok(value);
+    }
+    Err(MeasureError::OutOfRange {
+        what: "the mean of a ratio",
+        value,
+    })
+}
+
+/// Squared standard error of a mean.
+fn squared_error(values: &[f64]) -> Result<f64, MeasureError> {
+    Ok(sd(values)?.powi(2) / values.len() as f64)
+}
+
+/// Degrees of freedom by Welch and Satterthwaite; those of a pooled sample where nothing varies.
+fn freedom(a: &[f64], error_a: f64, b: &[f64], error_b: f64) -> f64 {
+    let (free_a, free_b) = ((a.len() - 1) as f64, (b.len() - 1) as f64);
+    let sum = error_a + error_b;
+    if sum <= 0.0 {
+        return free_a + free_b;
+    }
+    sum.powi(2) / (error_a.powi(2) / free_a + error_b.powi(2) / free_b)
+}
+
+fn around(centre: f64, error: f64, df: f64) -> Result<Interval, MeasureError> {
+    let distribution = StudentsT::new(0.0, 1.0, df).map_err(|_| MeasureError::OutOfRange {
+        what: "degrees of freedom",
+        value: df,
+    })?;
+    let half = distribution.inverse_cdf(0.975) * error;
+    Ok(Interval {
+        low: centre - half,
+        high: centre + half,
+    })
+}
+
+/// Holm's correction: each p as it counts among all of them, so that ten comparisons do not find by chance what one
+/// would find in twenty tries. In the order given.
+pub fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));
+    let mut adjusted = vec![1.0; p_values.len()];
+    let mut least = 0.0_f64;
+    for (rank, &index) in order.iter().enumerate() {
+        least = least
+            .max(p_values[index] * (p_values.len() - rank) as f64)
+            .min(1.0);
+        adjusted[index] = least;
+    }
+    adjusted
 }
 
 /// Wilson's 95 % interval of a share, in 0 to 1: unlike the plain one it is honest near 0 and 1.
@@ -266,6 +362,43 @@ mod tests {
         // All six gained: 2 · (1/2)⁶.
         assert!((mcnemar(6, 0).unwrap().p_two_sided - 0.03125).abs() < 1e-12);
         assert!((mcnemar(8, 2).unwrap().p_two_sided - 2.0 * 56.0 / 1024.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn intervals_of_the_published_comparison() {
+        // 95 % quantile of Student's t with two degrees of freedom: 4.3027.
+        let values = [1.0, 2.0, 3.0];
+        let interval = mean_interval(&values).unwrap();
+        assert!(
+            (interval.high - 2.0 - 4.3027 / 3.0_f64.sqrt()).abs() < 1e-3,
+            "{interval:?}"
+        );
+        let difference = difference_interval(&FAST, &SLOW).unwrap();
+        // p = 0.041: zero lies just outside.
+        assert!(difference.low > 0.0 && difference.low < 1.0, "{difference:?}");
+        let ratio = ratio_interval(&FAST, &SLOW).unwrap();
+        assert!(
+            ratio.low > 1.0 && ratio.low < 1.01 && ratio.high > 1.09,
+            "{ratio:?}"
+        );
+        let point = ratio_interval(&[2.0, 2.0], &[1.0, 1.0]).unwrap();
+        assert!((point.low - 2.0).abs() < 1e-12 && (point.high - 2.0).abs() < 1e-12);
+        assert_eq!(
+            ratio_interval(&[0.0, 0.0], &SLOW).unwrap_err().code(),
+            "out_of_range"
+        );
+        assert_eq!(mean_interval(&[1.0]).unwrap_err().code(), "too_few_values");
+    }
+
+    #[test]
+    fn holm_keeps_one_and_grows_with_many() {
+        assert_eq!(holm(&[0.04]), [0.04]);
+        let adjusted = holm(&[0.01, 0.04, 0.03]);
+        let expected = [0.03, 0.06, 0.06];
+        for (found, wanted) in adjusted.iter().zip(expected) {
+            assert!((found - wanted).abs() < 1e-12, "{adjusted:?}");
+        }
+        assert_eq!(holm(&[]), Vec::<f64>::new());
     }
 
     proptest! {

@@ -23,7 +23,12 @@ pub struct Gib(pub f64);
 impl Gib {
     /// From bytes.
     pub fn from_bytes(bytes: u64) -> Self {
-        Self(bytes as f64 / f64::from(1_u32 << 30))
+        Self::from_mean(bytes as f64)
+    }
+
+    /// From a mean or a difference of bytes, which need be neither whole nor positive.
+    pub fn from_mean(bytes: f64) -> Self {
+        Self(bytes / f64::from(1_u32 << 30))
     }
 }
 

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DType, RunStatus};
+use crate::{Calibration, DType, Quantization, RunStatus};
 
 /// A line from an engine to its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is held at a time, and a calibration comes once"
+)]
 pub enum Event {
     /// The first line.
     Hello(Hello),
@@ -181,6 +185,10 @@ pub struct EngineError {
 /// What a job came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is held at a time, and a calibration comes once"
+)]
 pub enum Outcome {
     /// Of a calibration.
     Calibrate(Calibration),
@@ -190,6 +198,8 @@ pub enum Outcome {
     Answer(AnswerStats),
     /// Of logits.
     Logits(LogitsStats),
+    /// Of tensors in 4 bits.
+    Quantise(QuantiseStats),
 }
 
 /// Of a training.
@@ -205,12 +215,50 @@ pub struct TrainStats {
     pub load_secs: f64,
     /// Parameters of the adapter.
     pub trainable_parameters: u64,
+    /// Bytes of the frozen weights on the device, as they are stored there, where the engine tells (T6).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_bytes: Option<u64>,
     /// Most memory that the device's allocator held after loading, in bytes, where the engine can tell.
     pub peak_bytes: Option<u64>,
     /// Most memory that the process held after loading, in bytes, where the system can tell.
     pub peak_process_bytes: Option<u64>,
     /// Adapter folder, relative to the run's folder.
     pub adapter: Option<PathBuf>,
+    /// The adapter that the training began from was trained on another base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_base: Option<OtherBase>,
+}
+
+/// An adapter on another base than the one it was trained on: it answers, only worse, and nobody would see why (T8).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherBase {
+    /// What it was trained on.
+    pub trained_on: Base,
+    /// What it is put on.
+    pub put_on: Base,
+}
+
+/// The base of an adapter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// SHA-256 over the model's weights, configuration and tokenizer, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+    /// Number format of weights and activations.
+    pub dtype: DType,
+    /// How the linear weights are stored.
+    #[serde(default)]
+    pub quantization: Quantization,
+}
+
+impl Base {
+    /// The form of its weights for people, e.g. `bf16` or `4-bit (nf4) in bf16`.
+    pub fn form(&self) -> String {
+        match self.quantization {
+            Quantization::None => self.dtype.name().to_owned(),
+            Quantization::Nf4 => format!("4-bit (nf4) in {}", self.dtype.name()),
+        }
+    }
 }
 
 /// Of answers.
@@ -226,6 +274,12 @@ pub struct AnswerStats {
     pub prefill_secs: f64,
     /// Seconds of generating.
     pub decode_secs: f64,
+    /// Bytes of the frozen weights on the device, as they are stored there, where the engine tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_bytes: Option<u64>,
+    /// The adapter that answers was trained on another base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_base: Option<OtherBase>,
 }
 
 /// Of logits.
@@ -233,134 +287,16 @@ pub struct AnswerStats {
 pub struct LogitsStats {
     /// File that was written.
     pub output: PathBuf,
+    /// The adapter was trained on another base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_base: Option<OtherBase>,
 }
 
-/// What the device did.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// `cpu` or `cuda:N`.
-    pub device: String,
-    /// Threads used on a CPU.
-    pub threads: usize,
-    /// Matrix products.
-    pub gemm: Vec<GemmMeasurement>,
-    /// Attention and the LoRA layer, forward and backward, against float64 (X8).
-    #[serde(default)]
-    pub kernels: Vec<KernelCheck>,
-    /// Copy bandwidth.
-    pub copy: CopyBandwidth,
-    /// Whether the time box cut anything short.
-    pub time_boxed: bool,
-}
-
-/// Which operand of a row-major product C\[m,n\] is stored transposed, as training uses them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Layout {
-    /// A·B: input gradient of a linear layer.
-    Nn,
-    /// A·Bᵀ: forward of a linear layer.
-    Nt,
-    /// Aᵀ·B: weight gradient.
-    Tn,
-}
-
-/// One matrix product, timed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GemmMeasurement {
-    /// Format of the operands.
-    pub dtype: DType,
-    /// Layout of the operands.
-    pub layout: Layout,
-    /// Side n of the square product.
-    pub side: i64,
-    /// Untimed products before.
-    pub warmup: u32,
-    /// Timed products.
-    pub iterations: u32,
-    /// 2n³ · iterations ÷ seconds of all iterations, in TFLOPS (M1).
-    pub mean_tflops: f64,
-    /// Of the single iterations.
-    pub best_tflops: f64,
-    /// Of the single iterations.
-    pub median_tflops: f64,
-    /// The processor has no such arithmetic and imitates it: no peak.
-    pub emulated: bool,
-    /// Values against float64 (X8).
-    pub values: ValueCheck,
-}
-
-/// Values checked against float64.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ValueCheck {
-    /// Largest |x − reference| ÷ (largest |reference|), over the rows checked.
-    pub max_error: f64,
-    /// Largest error that passes.
-    pub tolerance: f64,
-    /// Whether it passed.
-    pub passed: bool,
-}
-
-/// One kernel of training, its values checked in one format.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct KernelCheck {
-    /// Which.
-    pub kernel: KernelName,
-    /// Format of its inputs.
-    pub dtype: DType,
-    /// How large its inputs were.
-    pub inputs: InputSize,
-    /// Values against float64.
-    pub values: ValueCheck,
-}
-
-/// A kernel that training relies on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KernelName {
-    /// Causal attention.
-    AttentionForward,
-    /// Gradients of queries, keys and values.
-    AttentionBackward,
-    /// A whole layer with adapters.
-    LoraLayerForward,
-    /// Its input's and its adapters' gradients.
-    LoraLayerBackward,
-}
-
-impl KernelName {
-    /// For people.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::AttentionForward => "attention, forward",
-            Self::AttentionBackward => "attention, backward",
-            Self::LoraLayerForward => "LoRA layer, forward",
-            Self::LoraLayerBackward => "LoRA layer, backward",
-        }
-    }
-}
-
-/// Inputs of ordinary size, or large ones, at which a kernel's softmax may overflow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InputSize {
-    /// Of deviation 1.
-    Ordinary,
-    /// Scores of some hundreds.
-    Large,
-}
-
-/// Copy bandwidth.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CopyBandwidth {
-    /// Bytes of the tensor copied; each copy reads and writes it once.
-    pub bytes: u64,
-    /// Copies timed.
-    pub iterations: u32,
-    /// (read + written) ÷ seconds, best copy, in GiB/s.
-    pub best_gib_per_sec: f64,
-    /// The same, median copy.
-    pub median_gib_per_sec: f64,
+/// Of tensors in 4 bits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuantiseStats {
+    /// File that was written.
+    pub output: PathBuf,
 }
 
 /// The last line.

@@ -95,8 +95,7 @@ mod tests {
             threads: Some(2),
             work: Work::Calibrate(CalibrateJob {
                 budget_secs: 20.0,
-                gemm_side: None,
-                bf16_in_hardware: false,
+                ..CalibrateJob::default()
             }),
         }));
         let line = encode(&request);

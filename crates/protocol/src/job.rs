@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Linear, StageBudget};
+
 /// A line from the parent to an engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -59,6 +61,8 @@ pub enum Work {
     Answer(AnswerJob),
     /// Compute logits of given tokens (parity checks).
     Logits(LogitsJob),
+    /// Store tensors in 4 bits (parity checks).
+    Quantise(QuantiseJob),
 }
 
 impl Work {
@@ -69,6 +73,7 @@ impl Work {
             Self::Train(_) => "train",
             Self::Answer(_) => "answer",
             Self::Logits(_) => "logits",
+            Self::Quantise(_) => "quantise",
         }
     }
 }
@@ -104,16 +109,67 @@ impl DType {
     }
 }
 
-/// Measure the device: matrix products in three layouts, copy bandwidth (M1, X8, X9, X10).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// How the frozen linear weights of the layers are stored. Embeddings, head and norms are never quantised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantization {
+    /// In the number format of the job.
+    #[default]
+    None,
+    /// 4-bit NormalFloat in blocks of 64, the scales of the blocks quantised to 8 bits in turn (QLoRA's double
+    /// quantisation); multiplied in the number format of the job.
+    Nf4,
+}
+
+impl Quantization {
+    /// The name on the wire and in recipes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Nf4 => "nf4",
+        }
+    }
+}
+
+/// How attention is computed in training.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attention {
+    /// By a fused kernel, whichever torch dispatches `scaled_dot_product_attention` to.
+    #[default]
+    Sdpa,
+    /// Written out: scores of every pair of tokens, mask, softmax, product; the scores are held in memory.
+    Eager,
+}
+
+impl Attention {
+    /// The name on the wire and in recipes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sdpa => "sdpa",
+            Self::Eager => "eager",
+        }
+    }
+}
+
+/// Measure the device (M1, C4, X8, X9, X10).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CalibrateJob {
     /// Time box for the whole calibration, in seconds.
     pub budget_secs: f64,
     /// Side of the square product; chosen from the device and the time box where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gemm_side: Option<i64>,
-    /// Whether the processor multiplies bf16 in hardware; on a CPU without it bf16 is one small product, labelled emulated.
+    /// Whether the device multiplies bf16 in hardware. On a processor without it bf16 is one small product, labelled
+    /// emulated; on a card without it (RDNA2) f16 takes its place.
     pub bf16_in_hardware: bool,
+    /// What to measure, in this order, each stage within a time box of its own. Everything within `budget_secs` where
+    /// absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageBudget>,
+    /// Linear layers of a model, whose products are timed too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub linears: Vec<Linear>,
 }
 
 /// Fine-tune LoRA adapters on rows that are already tokenised.
@@ -125,6 +181,9 @@ pub struct TrainJob {
     pub rows: PathBuf,
     /// Format of frozen weights and activations; adapters and optimizer state are f32 always.
     pub dtype: DType,
+    /// How the frozen linear weights are stored.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub quantization: Quantization,
     /// The adapter.
     pub lora: Lora,
     /// The optimizer.
@@ -138,6 +197,13 @@ pub struct TrainJob {
     pub checkpoint_every: Option<u64>,
     /// What to recompute in the backward pass instead of keeping.
     pub recompute: Recompute,
+    /// Whether the rows of a micro-batch stand one after the other without padding; else each is padded to the
+    /// longest of them, and the padding is computed like any token.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub packing: bool,
+    /// How attention is computed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attention: Attention,
     /// Order of rows.
     pub order: RowOrder,
     /// Seed of the adapter's start and of the row order.
@@ -258,6 +324,9 @@ pub struct AnswerJob {
     pub prompts: PathBuf,
     /// Format of weights and activations.
     pub dtype: DType,
+    /// How the frozen linear weights are stored.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub quantization: Quantization,
     /// Tokens that end an answer.
     pub stop_tokens: Vec<u32>,
     /// Longest answer, in tokens.
@@ -268,13 +337,22 @@ pub struct AnswerJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
     /// Whether the engine sends answers piece by piece while it writes them; those that cannot send them whole alone.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub stream: bool,
 }
 
+/// A field at its default is left out, so that a line without it means the same as before there was one.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+fn yes() -> bool {
+    true
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
-fn is_false(flag: &bool) -> bool {
-    !flag
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 /// Random choice of the next token.
@@ -311,7 +389,20 @@ pub struct LogitsJob {
     pub prompts: PathBuf,
     /// Format of weights and activations.
     pub dtype: DType,
+    /// How the frozen linear weights are stored.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub quantization: Quantization,
     /// safetensors file to write: one f32 tensor `[tokens, vocabulary]` per prompt, named by its id.
+    pub output: PathBuf,
+}
+
+/// Store tensors in 4 bits as a base's weights are stored, and write what is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuantiseJob {
+    /// safetensors file: f32, bf16 or f16 tensors of any shape.
+    pub tensors: PathBuf,
+    /// safetensors file to write. Of each tensor `NAME.packed` u8 `[n / 2]`, `NAME.scales` u8 `[n / 64]`, `NAME.nested` f32
+    /// `[n / 16384]`, all rounded up, `NAME.offset` f32 `[1]`, and `NAME.unpacked` f32 `[n]`, as it is multiplied.
     pub output: PathBuf,
 }
 

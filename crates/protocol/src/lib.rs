@@ -7,23 +7,30 @@
 //! A parent sends [`Request`]s; an engine answers with [`Event`]s, [`Hello`] first and [`Bye`] last.
 //! Unknown fields are ignored on both sides, so that a newer program can add some.
 
+mod calibration;
 mod event;
 mod framing;
 mod job;
 mod service;
 
+pub use calibration::{
+    AllocatorOverhead, AttentionBackend, AttentionMeasurement, AttentionShape, Calibration, CalibrationStage,
+    Contention, CopyBandwidth, GemmMeasurement, InputSize, KernelCheck, KernelName, Layout, Linear,
+    LinearMeasurement, OverheadSource, StageBudget, StageTime, Sustained, SustainedPoint, ValueCheck,
+    Variant,
+};
 pub use event::{
-    Answer, AnswerStats, Bye, Calibration, Check, Checkpoint, CopyBandwidth, EngineError, Event, Finish,
-    GemmMeasurement, Hello, InputSize, KernelCheck, KernelName, Layout, Level, Log, LogitsStats, Outcome,
-    Piece, Progress, Step, TrainStats, ValueCheck,
+    Answer, AnswerStats, Base, Bye, Check, Checkpoint, EngineError, Event, Finish, Hello, Level, Log,
+    LogitsStats, OtherBase, Outcome, Piece, Progress, QuantiseStats, Step, TrainStats,
 };
 pub use framing::{
     FrameError, MAX_LINE_BYTES, ParentLine, decode_command, decode_event, decode_notice, decode_request,
     encode,
 };
 pub use job::{
-    AnswerJob, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Prompt, Recompute,
-    Request, RowOrder, RunStatus, Sampling, Schedule, StopHow, TARGET_MODULES, TrainJob, Work,
+    AnswerJob, Attention, Batch, CalibrateJob, DType, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Prompt,
+    QuantiseJob, Quantization, Recompute, Request, RowOrder, RunStatus, Sampling, Schedule, StopHow,
+    TARGET_MODULES, TrainJob, Work,
 };
 pub use service::{Command, Notice, PromptText, SERVICE_VERSION, Side, TaskId, TaskWork, Verdict};
 

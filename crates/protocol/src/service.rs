@@ -49,6 +49,9 @@ pub enum TaskWork {
         /// Measure even where a measurement still holds.
         #[serde(default)]
         again: bool,
+        /// On a processor too, for as long as it takes to show throttling.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        full: bool,
     },
     /// Train a recipe: calibrate where that is missing, score before, train, score after, write the report.
     Train {
@@ -96,6 +99,21 @@ pub enum TaskWork {
     Report {
         /// Id of the run.
         run: String,
+    },
+    /// Run an experiment, or go on with it: what is over is not run again. Where it is the same as one that was begun,
+    /// that one goes on.
+    Experiment {
+        /// A ready one's name, or one as TOML; with `resume` the name of the folder of one that was begun.
+        experiment: String,
+        /// Whether it was begun and goes on.
+        #[serde(default)]
+        resume: bool,
+        /// Begin anew, in a folder of its own, where the same one was run already.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+        /// Run those runs once more that did not end well.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        retry_failed: bool,
     },
 }
 
@@ -179,6 +197,34 @@ pub enum Notice {
         /// What it sees.
         finding: Verdict,
     },
+    /// Something happens to a run of an experiment. What the run itself does comes as with any training.
+    Experiment {
+        /// Its number.
+        task: TaskId,
+        /// Name of the experiment's folder.
+        experiment: String,
+        /// The experiment's folder; what it holds is the truth.
+        folder: PathBuf,
+        /// Number of the run in the experiment, from 0.
+        slot: usize,
+        /// Runs in all.
+        slots: usize,
+        /// Runs that are over.
+        over: usize,
+        /// Name of its arm.
+        arm: String,
+        /// Its seed.
+        seed: u64,
+        /// `waits_for_quiet`, `begins`, `repeats`, or how it ended: `ok`, `time_boxed`, `oom`, `nan`, `invalid`,
+        /// `crashed`, `skipped`.
+        phase: String,
+        /// What other programs do, where it waits for them or is repeated for them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// Seconds that all the rest will take; unknown before the first run is over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secs_left: Option<f64>,
+    },
     /// A further piece of an answer; engines that cannot write piece by piece send none.
     Piece {
         /// Its number.
@@ -215,8 +261,9 @@ pub enum Notice {
         /// The run that it was about: the one that it made, went on with, asked or reported.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run: Option<String>,
-        /// What it came to. Of a calibration the stored record (`taken`, `result`) with `reused` and `file`; of a
-        /// training or a report the files `report` and `json`; of an answer the test `question`, where one was asked;
+        /// What it came to. Of a calibration the stored record (`taken`, `result`) with `reused`, `file` and `stale`; of a
+        /// training or a report the files `report` and `json`; of an experiment its name `experiment`, its `folder`, how
+        /// many `slots` there are and are `over`, and its `findings`; of an answer the test `question`, where one was asked;
         /// of a set-up the environment, nothing where nothing had to be installed.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,

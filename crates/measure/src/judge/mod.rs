@@ -13,7 +13,7 @@ mod thresholds;
 
 use std::collections::BTreeMap;
 
-use tunesmith_protocol::{Check, DType, RunStatus, Step};
+use tunesmith_protocol::{Check, DType, Quantization, RunStatus, Step};
 
 pub use finding::{CheckId, Finding, Judgement, Severity};
 pub use rows::{AdapterFacts, RowFacts};
@@ -27,6 +27,8 @@ use steps::Course;
 pub struct RunFacts {
     /// Format of frozen weights and activations: how far rounding may go.
     pub dtype: DType,
+    /// How the frozen linear weights are stored.
+    pub quantization: Quantization,
     /// Rows of one optimizer step.
     pub rows_per_step: u64,
     /// Whether the adapter begins as nothing (B is zero) and not as one that was trained before.

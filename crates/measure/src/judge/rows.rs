@@ -1,6 +1,7 @@
 //! Before the run: a wrong mask, a template that rewrites what it wrote, a token that the model does not have.
 
 use serde::{Deserialize, Serialize};
+use tunesmith_protocol::Base;
 
 use super::{CheckId, Finding, Thresholds};
 
@@ -44,10 +45,10 @@ pub struct RowFacts {
 /// An adapter that is trained further, and the base that it is put on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterFacts {
-    /// Fingerprint and number format of the base that it was trained on, where it says.
-    pub trained_on: Option<(String, String)>,
-    /// The same of the base that it is put on.
-    pub put_on: (String, String),
+    /// The base that it was trained on, where it says.
+    pub trained_on: Option<Base>,
+    /// The base that it is put on.
+    pub put_on: Base,
 }
 
 pub(super) fn look_at_rows(rows: &RowFacts, limits: &Thresholds) -> Vec<Finding> {
@@ -242,8 +243,11 @@ fn largest_token(rows: &RowFacts) -> Finding {
 
 pub(super) fn look_at_adapter(adapter: &AdapterFacts) -> Finding {
     let id = CheckId::AdapterBase;
-    let (fingerprint, dtype) = &adapter.put_on;
-    let short = |text: &str| text.chars().take(12).collect::<String>();
+    let put_on = &adapter.put_on;
+    let short = |base: &Base| -> String {
+        let fingerprint = base.fingerprint.as_deref().unwrap_or("without a fingerprint");
+        fingerprint.chars().take(12).collect()
+    };
     match &adapter.trained_on {
         None => Finding::amber(
             id,
@@ -251,25 +255,31 @@ pub(super) fn look_at_adapter(adapter: &AdapterFacts) -> Finding {
             "on another base it would begin worse than nothing, and nothing else would tell",
             &["compare the first loss with that of the run that made the adapter"],
         ),
-        Some((other, _)) if other != fingerprint => Finding::red(
+        Some(other) if other.fingerprint != put_on.fingerprint => Finding::red(
             id,
             format!(
                 "the adapter was trained on the base {}, and this base is {}",
                 short(other),
-                short(fingerprint)
+                short(put_on)
             ),
             "an adapter is a difference to one set of weights; added to another it means nothing",
             &["train it on the base that its tunesmith_base.json names, or begin without it"],
         ),
-        Some((_, other)) if other != dtype => Finding::amber(
-            id,
-            format!("the adapter was trained on this base in {other}, and now it is {dtype}"),
-            "the base rounds otherwise in another format, which costs an adapter points (2.8 were seen)",
-            &["set train.dtype to the format that the adapter was trained in"],
-        ),
+        Some(other) if (other.dtype, other.quantization) != (put_on.dtype, put_on.quantization) => {
+            Finding::amber(
+                id,
+                format!(
+                    "the adapter was trained on this base in {}, and now it is {}",
+                    other.form(),
+                    put_on.form()
+                ),
+                "the base rounds otherwise in another format, which costs an adapter points (2.8 were seen)",
+                &["set train.dtype and model.quantization to what the adapter was trained with"],
+            )
+        }
         Some(_) => Finding::green(
             id,
-            format!("the adapter was trained on this very base in {dtype}"),
+            format!("the adapter was trained on this very base in {}", put_on.form()),
         ),
     }
 }

@@ -1,6 +1,6 @@
 //! To the end: every step, against the steps before it and against what the rows hold.
 
-use tunesmith_protocol::{RunStatus, Step};
+use tunesmith_protocol::{Quantization, RunStatus, Step};
 
 use super::{CheckId, Finding, RunFacts, Thresholds};
 use crate::stats;
@@ -67,7 +67,7 @@ impl Course {
             peak_bytes: step.peak_bytes,
         });
         let mut found = vec![
-            self.finite(step, limits),
+            self.finite(step, facts, limits),
             self.gradient(step, limits),
             self.token_counts(step, before, facts),
         ];
@@ -85,7 +85,7 @@ impl Course {
         found
     }
 
-    fn finite(&mut self, step: &Step, limits: &Thresholds) -> Finding {
+    fn finite(&mut self, step: &Step, facts: &RunFacts, limits: &Thresholds) -> Finding {
         let id = CheckId::Finite;
         let (loss, norm) = (finite(step.loss), finite(step.grad_norm));
         if loss.is_some() && norm.is_some() {
@@ -96,10 +96,18 @@ impl Course {
         let what = if loss.is_none() { "loss" } else { "gradient norm" };
         let found = format!("the {what} of step {} is not a finite number", step.step);
         let means = "a number ran over or was divided by zero; from here on the weights would be ruined";
-        let remedies = [
+        let mut remedies = Vec::new();
+        if facts.quantization == Quantization::Nf4 {
+            // Kernels for 4 bits were the cause where it was looked into (T7): first make sure whose fault it is.
+            remedies.extend([
+                "train ten steps with model.quantization = \"none\": if they stay finite, the unpacking of the 4-bit base is at fault on this device and `tunesmith calibrate` shows it",
+                "with the engine `hf` on an AMD card, bitsandbytes must be 0.50 or newer: older ones give no numbers in 4 bits",
+            ]);
+        }
+        remedies.extend([
             "lower optimizer.learning_rate, or lengthen optimizer.warmup_steps",
             "with train.dtype = \"f16\", try \"bf16\" or \"f32\": f16 overflows above 65,504",
-        ];
+        ]);
         if loss.is_none() || self.not_finite >= limits.not_finite_steps as u64 {
             self.bad(step.step + 1 - self.not_finite);
             return Finding::red(id, found, means, &remedies).at(step.step);

@@ -1,4 +1,4 @@
-use tunesmith_protocol::{Check, DType, RunStatus, Step};
+use tunesmith_protocol::{Base, Check, DType, Quantization, RunStatus, Step};
 
 use super::*;
 
@@ -29,6 +29,7 @@ fn judge_of(rows: RowFacts) -> Judge {
         Thresholds::bundled().unwrap(),
         RunFacts {
             dtype: DType::F32,
+            quantization: Quantization::None,
             rows_per_step: 2,
             fresh_adapter: true,
             rows,
@@ -223,20 +224,31 @@ fn rows_that_are_nearly_all_answer_or_nearly_all_prompt_are_not_red() {
 
 #[test]
 fn an_adapter_of_another_base_is_red_and_of_another_format_amber() {
-    let base = |fingerprint: &str, dtype: &str| (fingerprint.to_owned(), dtype.to_owned());
-    let look = |trained_on: Option<(String, String)>| {
+    let base = |fingerprint: &str, dtype: DType| Base {
+        fingerprint: Some(fingerprint.to_owned()),
+        dtype,
+        quantization: Quantization::None,
+    };
+    let look = |trained_on: Option<Base>| {
         judge_of(rows())
             .adapter(&AdapterFacts {
                 trained_on,
-                put_on: base("aaaa", "f32"),
+                put_on: base("aaaa", DType::F32),
             })
             .first()
             .map(|finding| finding.severity)
     };
-    assert_eq!(look(Some(base("aaaa", "f32"))), None);
-    assert_eq!(look(Some(base("aaaa", "bf16"))), Some(Severity::Amber));
+    assert_eq!(look(Some(base("aaaa", DType::F32))), None);
+    assert_eq!(look(Some(base("aaaa", DType::Bf16))), Some(Severity::Amber));
+    assert_eq!(
+        look(Some(Base {
+            quantization: Quantization::Nf4,
+            ..base("aaaa", DType::F32)
+        })),
+        Some(Severity::Amber)
+    );
     assert_eq!(look(None), Some(Severity::Amber));
-    assert_eq!(look(Some(base("bbbb", "f32"))), Some(Severity::Red));
+    assert_eq!(look(Some(base("bbbb", DType::F32))), Some(Severity::Red));
 }
 
 #[test]
@@ -308,6 +320,19 @@ fn a_number_that_is_none_stops_the_run_and_names_the_last_good_step() {
     assert_eq!(red.as_ref().and_then(|red| red.step), Some(11));
     assert_eq!(red_id(red), CheckId::Finite);
     assert_eq!(judge.judgement().last_good_step, Some(10));
+    let of = |quantization| {
+        let mut judge = judge_of(rows());
+        judge.facts.quantization = quantization;
+        judge
+            .step(&Step {
+                loss: None,
+                ..good(1)
+            })
+            .remove(0)
+            .remedies
+    };
+    assert!(of(Quantization::Nf4)[0].contains("model.quantization = \"none\""));
+    assert!(!of(Quantization::None).concat().contains("quantization"));
     // A single gradient without a number is amber, three running are red.
     let (judge, red) = lead(20, |step| {
         if step.step == 5 {
