@@ -12,6 +12,7 @@ mod cpu;
 mod detect;
 mod fallback;
 mod gpu;
+mod holders;
 mod limits;
 mod load;
 mod machine;
@@ -29,6 +30,7 @@ pub use cards::{Card, CardFacts, CardId, CardTable, CardsError, DeviceFacts, Fam
 pub use cpu::CpuFeatures;
 pub use detect::detect;
 pub use gpu::{GpuBrief, GpuVendor, gpus};
+pub use holders::{CardHolder, ContainerTool, HOLDS_BYTES, RunsIn, card_holders};
 pub use limits::Limits;
 pub use load::{BusyProcess, CpuSnapshot, Load, load, process_peak_bytes};
 pub use machine::{Machine, machine};

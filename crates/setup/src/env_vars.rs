@@ -21,6 +21,10 @@ pub const TORCH: &str = "TUNESMITH_TORCH";
 /// The Python with torch, transformers and peft that the second engine runs in.
 pub const HF_PYTHON: &str = "TUNESMITH_HF_PYTHON";
 
+/// The share of a card's memory that the second engine may take, as this project's engine gets it by torch's own
+/// variable: a torch of any version knows the call, an older one not the key.
+pub const MEMORY_FRACTION: &str = "TUNESMITH_MEMORY_FRACTION";
+
 /// The program `tunesmith`, for a window that does not find it beside itself.
 pub const PROGRAM: &str = "TUNESMITH_PROGRAM";
 

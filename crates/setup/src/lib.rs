@@ -7,6 +7,7 @@
 //! Plain threads, no async: the parent of a stage only waits, and the programs that wait here (the command
 //! line, the build's own commands) have nothing else to do meanwhile.
 
+mod allocator;
 mod causes;
 mod disk;
 pub mod doctor;
@@ -29,6 +30,7 @@ mod reference;
 pub mod runtime;
 mod uv;
 
+pub use allocator::{ALLOCATOR_VARIABLES, memory_fraction, with_memory_fraction};
 pub use disk::{FolderSize, folder_bytes, folder_size, free_bytes};
 pub use engine_env::{
     EngineEnv, TORCH_MINOR, TorchBuild, engine_env, find_engine, find_torch, loader_variable, wait_policy,

@@ -10,6 +10,7 @@
 //! `None` is a gap: the card has no such sensor, or it could not be read this time. It is never zero.
 
 mod amd;
+mod counters;
 mod energy;
 mod kept_file;
 pub mod pdh;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use counters::Counters;
 pub use energy::Energy;
 
 use crate::GpuVendor;

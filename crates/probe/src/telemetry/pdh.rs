@@ -83,20 +83,25 @@ struct Adapter {
 impl Adapter {
     fn add(&mut self, counter: &Counter<'_>, value: f64) {
         let sum = |total: &mut Option<f64>| *total = Some(total.unwrap_or(0.0) + value);
-        match (counter.object, counter.name, counter.pid) {
-            ("GPU Adapter Memory", "Dedicated Usage", _) => sum(&mut self.dedicated),
-            ("GPU Adapter Memory", "Shared Usage", _) => sum(&mut self.shared),
-            ("GPU Engine", "Utilization Percentage", _) => {
+        // PowerShell writes all of it in small letters.
+        let (object, name) = (
+            counter.object.to_ascii_lowercase(),
+            counter.name.to_ascii_lowercase(),
+        );
+        match (object.as_str(), name.as_str(), counter.pid) {
+            ("gpu adapter memory", "dedicated usage", _) => sum(&mut self.dedicated),
+            ("gpu adapter memory", "shared usage", _) => sum(&mut self.shared),
+            ("gpu engine", "utilization percentage", _) => {
                 if let Some(engine) = counter.engine {
                     *self.engines.entry(engine.to_owned()).or_default() += value;
                 }
             }
-            ("GPU Process Memory", name, Some(pid)) => {
+            ("gpu process memory", name, Some(pid)) => {
                 let process = self.processes.entry(pid).or_default();
                 process.pid = pid;
                 match name {
-                    "Dedicated Usage" => process.vram_bytes = Some(value as u64),
-                    "Shared Usage" => process.gtt_bytes = Some(value as u64),
+                    "dedicated usage" => process.vram_bytes = Some(value as u64),
+                    "shared usage" => process.gtt_bytes = Some(value as u64),
                     _ => {}
                 }
             }

@@ -6,12 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tunesmith_probe::System;
+use tunesmith_probe::{
+    Gpu, System, card_holders, contention,
+    telemetry::{Sampler, Target},
+};
 
 use super::environment::clean;
 use crate::Folders;
 use crate::environments::Engine;
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Knowledge, holders};
 use crate::plan::{Plan, PlanRequest, plan};
 
 /// Facts around a machine. Everything may be left out.
@@ -57,6 +60,12 @@ pub struct GpuProcess {
     pub name: String,
     /// The most memory that it holds on one card, in bytes.
     pub vram_bytes: Option<u64>,
+    /// The command that makes it let the card go, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// The command that brings it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<String>,
 }
 
 /// What a recipe needs.
@@ -126,13 +135,49 @@ impl Surroundings {
     }
 
     /// As [`Surroundings::read`], with the recipe that the native engine's plan recommends for `system`, which was
-    /// detected below the same `root`. A machine that no plan fits still has a diagnosis.
+    /// detected below the same `root`, and who holds its cards. A machine that no plan fits still has a diagnosis.
     pub fn of(root: &Path, system: &System, knowledge: &Knowledge, folders: &Folders) -> Surroundings {
         let plan = plan(system, knowledge, &PlanRequest::new(Engine::Native)).ok();
-        Surroundings {
+        let around = Surroundings {
             recipe: plan.as_ref().and_then(RecipeNeeds::of_plan),
             ..Surroundings::read(root, folders.cache(), folders.data())
+        };
+        around.with_holders(root, system)
+    }
+
+    /// With those who hold memory of a card, by what its driver tells of each process, and the commands that stop and
+    /// start them (M20).
+    fn with_holders(mut self, root: &Path, system: &System) -> Surroundings {
+        let target = |gpu: &Gpu| {
+            Some(Target {
+                pci: gpu.pci.clone()?,
+                vendor: gpu.vendor?,
+            })
+        };
+        let targets: Vec<Target> = system.gpus.iter().filter_map(target).collect();
+        if targets.is_empty() {
+            return self;
         }
+        let sample = Sampler::open(root, &targets).sample(0.0);
+        let ours = contention::family(root, &[std::process::id()]);
+        // The rows come with the program: a test reads them.
+        let known = holders(None).unwrap_or_default();
+        for holder in card_holders(root, &sample, &ours) {
+            let words = known.words(&holder);
+            let process = GpuProcess {
+                pid: words.pid,
+                name: clean(&words.name),
+                vram_bytes: Some(words.vram_bytes),
+                stop: words.stop,
+                start: words.start,
+            };
+            let list = self.gpu_processes.get_or_insert_default();
+            match list.iter_mut().find(|other| other.pid == process.pid) {
+                Some(same) => *same = process,
+                None => list.push(process),
+            }
+        }
+        self
     }
 }
 
@@ -161,6 +206,7 @@ fn kfd_processes(root: &Path) -> Option<Vec<GpuProcess>> {
                 pid,
                 name: clean(&name),
                 vram_bytes,
+                ..GpuProcess::default()
             })
         })
         .filter(|process| process.pid != own)
@@ -172,6 +218,8 @@ fn kfd_processes(root: &Path) -> Option<Vec<GpuProcess>> {
 
 #[cfg(test)]
 mod tests {
+    use tunesmith_probe::testing::{AmdCard, TestMachine};
+
     use super::*;
 
     #[test]
@@ -197,6 +245,33 @@ mod tests {
         assert_eq!((processes[0].pid, processes[0].vram_bytes), (77, Some(7000)));
         assert!(!processes[0].name.contains('\u{1b}'));
         assert_eq!(around.cache_disk, None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn who_holds_a_card_is_named_with_the_commands_that_stop_and_start_it() {
+        let machine = TestMachine::linux()
+            .memory_gib(32)
+            .usable_devices()
+            .amd(AmdCard::rx_7900_xtx("0000:03:00.0"))
+            .file("proc/77/comm", "ollama\n")
+            .file("proc/77/cgroup", "0::/system.slice/ollama.service\n")
+            .file(
+                "proc/77/fdinfo/9",
+                "drm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t4\n\
+                 drm-memory-vram:\t6291456 KiB\ndrm-engine-compute:\t5 ns\n",
+            );
+        let files = machine.root().join("proc/77/fd");
+        fs::create_dir_all(&files).unwrap();
+        std::os::unix::fs::symlink("/dev/dri/renderD128", files.join("9")).unwrap();
+        let system = machine.detect();
+        let around = Surroundings::default().with_holders(machine.root(), &system);
+        let held = around.gpu_processes.unwrap();
+        assert_eq!(held.len(), 1, "{held:?}");
+        assert_eq!((held[0].pid, held[0].vram_bytes), (77, Some(6 << 30)));
+        assert_eq!(held[0].name, "Ollama");
+        assert_eq!(held[0].stop.as_deref(), Some("sudo systemctl stop ollama"));
+        assert_eq!(held[0].start.as_deref(), Some("sudo systemctl start ollama"));
     }
 
     #[test]

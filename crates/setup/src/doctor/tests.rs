@@ -904,6 +904,7 @@ fn cases() -> Vec<(&'static str, World, World)> {
                     pid: 77,
                     name: "ollama".to_owned(),
                     vram_bytes: Some(6 * GIB),
+                    ..GpuProcess::default()
                 }]);
             }),
             ok(),

@@ -4,6 +4,7 @@
 //! user's and uses the built-in file for each that the folder lacks. A mistake in a file names its line and key.
 
 mod flags;
+mod holders;
 mod packages;
 mod reading;
 mod recipes;
@@ -19,6 +20,7 @@ use tunesmith_probe::CardTable;
 use crate::explain::Faults;
 
 pub use flags::{AOTRITON, Action, AttentionIs, Circumstances, Flag, Harm, HarmLevel, OVERRIDE, Rule, When};
+pub use holders::{HolderRow, HolderWords, Holders};
 pub use packages::{OverrideLine, PackageSet, Packages};
 pub(crate) use reading::KnowledgeFile;
 pub use reading::{AsOf, KnowledgeError, Text};
@@ -51,6 +53,19 @@ const FAULTS: (&str, &str) = (
     "faults.toml",
     include_str!("../../../../assets/knowledge/faults.toml"),
 );
+
+const HOLDERS: (&str, &str) = (
+    "holders.toml",
+    include_str!("../../../../assets/knowledge/holders.toml"),
+);
+
+/// The programs that are known to hold cards: from the user's folder, or the built-in ones where it lacks the file.
+///
+/// # Errors
+/// As [`Knowledge::load`].
+pub fn holders(folder: Option<&Path>) -> Result<Holders, KnowledgeError> {
+    Holders::read(&find(folder, HOLDERS)?)
+}
 
 /// The known faults: from the user's folder, or the built-in ones where it lacks the file. They stand apart from
 /// [`Knowledge`], since making their patterns ready takes longer than all the rest.

@@ -1,7 +1,7 @@
 //! Which recipe is recommended for the card, by the memory that its formula asks for, and what the next bigger one
 //! lacks.
 
-use tunesmith_measure::{LoraShape, MemoryNeed, MemoryWork, Projection};
+use tunesmith_measure::{LoraShape, MemoryNeed, MemoryWork, Projection, Scores, fit::left_to_host};
 use tunesmith_protocol::DType;
 
 use super::{NextRecipe, Planner, RecipeOffer, Recommended};
@@ -161,14 +161,13 @@ impl Planner<'_> {
             .min_by_key(|(row, need)| (row.parameters, need.total_bytes()))
     }
 
-    /// What recipes may use of main memory that graphics share: running out of it stops the whole machine, so a
-    /// fifth stays with the system, or 16 GiB where that is less (setup 3.1).
+    /// What recipes may use of main memory that graphics share: running out of it stops the whole machine, so the host
+    /// keeps what the limit of a run leaves it too.
     fn shared_budget(&self, trainable: u64) -> u64 {
-        let left = |total: u64| total - (total / 5).min(16 << 30);
         self.system
             .machine
             .usable_memory_bytes()
-            .map_or(trainable, |total| trainable.min(left(total)))
+            .map_or(trainable, |total| trainable.min(total - left_to_host(total)))
     }
 }
 
@@ -177,12 +176,15 @@ fn need(row: &RecipeRow, dtype: DType, plain_attention: bool) -> MemoryNeed {
         rank: row.rank,
         target_modules: Projection::ALL.to_vec(),
     };
+    let scores = if plain_attention || row.plain_attention {
+        Scores::ByTorch
+    } else {
+        Scores::NotKept
+    };
     let work = MemoryWork {
-        micro_batch: row.micro_batch,
-        row_tokens: row.max_length,
-        recompute: row.recompute,
-        dtype,
-        plain_attention: plain_attention || row.plain_attention,
+        scores,
+        on_processor: row.kind == RecipeKind::Cpu,
+        ..MemoryWork::of_rows(row.micro_batch, row.max_length, row.recompute, dtype)
     };
     MemoryNeed::of(&row.shape, &lora, &work)
 }

@@ -7,7 +7,7 @@ use tunesmith_probe::Gpu;
 use super::Outcome;
 use crate::doctor::rules::Threshold;
 use crate::doctor::subject::{Subject, asleep, gib, quoted};
-use crate::doctor::{Cure, DiskSpace, Needs};
+use crate::doctor::{Cure, DiskSpace, GpuProcess, Needs};
 
 pub(super) fn resizable_bar(subject: &Subject<'_>, gpu: &Gpu) -> Outcome {
     if gpu.integrated != Some(false) || !subject.trains(gpu) || subject.wsl() {
@@ -240,5 +240,18 @@ pub(super) fn programs(subject: &Subject<'_>) -> Outcome {
         "Another program computes on the card: both are slower, and measured times are void. On a processor's graphics \
          two at a time are reported to crash.",
     )
-    .cure(Cure::new("End it before a run, if it is yours to end."))
+    .cure(let_go(programs))
+}
+
+/// The command that frees the card, and the one that brings the program back; neither is ever run from here.
+fn let_go(programs: &[GpuProcess]) -> Cure {
+    let stoppable = programs.iter().find(|program| program.stop.is_some());
+    let text = match stoppable.and_then(|program| Some((program, program.start.as_ref()?))) {
+        Some((program, start)) => format!(
+            "Stop {} before a run, if it is yours to stop; afterwards `{start}` brings it back.",
+            program.name
+        ),
+        None => "End it before a run, if it is yours to end.".to_owned(),
+    };
+    Cure::new(text).run_if_known(stoppable.and_then(|program| program.stop.as_deref()))
 }
