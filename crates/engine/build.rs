@@ -1,11 +1,15 @@
-//! Compiles the small C++ shim against the headers of the torch wheel that LIBTORCH names.
+//! Compiles the small C++ shims against the headers of the torch wheel that LIBTORCH names.
 //!
 //! With the feature `no-libtorch` there are no headers and nothing to link: clippy and doc stop before linking.
 
 use std::{env, path::PathBuf};
 
+const SHIMS: [&str; 3] = ["shim/allocator.cpp", "shim/attention.cpp", "shim/device.cpp"];
+
 fn main() {
-    println!("cargo:rerun-if-changed=shim/allocator.cpp");
+    for shim in SHIMS {
+        println!("cargo:rerun-if-changed={shim}");
+    }
     println!("cargo:rerun-if-env-changed=LIBTORCH");
     if env::var_os("CARGO_FEATURE_NO_LIBTORCH").is_some() {
         return;
@@ -20,7 +24,7 @@ fn main() {
         .include(libtorch.join("include"))
         .include(libtorch.join("include/torch/csrc/api/include"))
         .flag_if_supported("-w")
-        .file("shim/allocator.cpp")
+        .files(SHIMS)
         .compile("tunesmith_shim");
     println!(
         "cargo:rustc-link-search=native={}",

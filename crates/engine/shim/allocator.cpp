@@ -95,6 +95,37 @@ int64_t tunesmith_peak_bytes(int gpu) {
   }
 }
 
+// Bytes that tensors hold now, or with `reserved` what the allocator keeps for them of a GPU's memory.
+int64_t tunesmith_held_bytes(int gpu, int reserved) {
+  try {
+    if (gpu < 0) {
+      return held_bytes.load(std::memory_order_relaxed);
+    }
+    auto* allocator = gpu_allocator();
+    if (allocator == nullptr || !allocator->initialized()) {
+      return -1;
+    }
+    const auto stats = allocator->getDeviceStats(static_cast<c10::DeviceIndex>(gpu));
+    return (reserved != 0 ? stats.reserved_bytes : stats.allocated_bytes)[kAggregate].current;
+  } catch (...) {
+    return -1;
+  }
+}
+
+// Bytes of a GPU's memory that anybody uses, by its driver's account.
+int64_t tunesmith_used_bytes(int gpu) {
+  try {
+    auto* allocator = gpu < 0 ? nullptr : gpu_allocator();
+    if (allocator == nullptr || !allocator->initialized()) {
+      return -1;
+    }
+    const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(gpu));
+    return static_cast<int64_t>(total) - static_cast<int64_t>(free);
+  } catch (...) {
+    return -1;
+  }
+}
+
 void tunesmith_reset_peak(int gpu) {
   try {
     if (gpu < 0) {

@@ -14,6 +14,7 @@ use tch::{Device, Kind, Tensor};
 use tunesmith_models::ModelConfig;
 use tunesmith_protocol::{Lora, TARGET_MODULES};
 
+use crate::base::{self, AdapterBase};
 use crate::error::JobError;
 
 /// Inner and outer dimension `(in, out)` of a projection.
@@ -68,21 +69,6 @@ struct PeftConfig {
     use_rslora: bool,
     #[serde(default)]
     use_dora: bool,
-}
-
-/// What an adapter was trained on; a file of our own beside PEFT's (T8).
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct AdapterBase {
-    /// [`tunesmith_models::Model::fingerprint`] of the base.
-    pub(crate) fingerprint: String,
-    /// Number format of the base during training.
-    pub(crate) dtype: String,
-    /// Its file's name, or its id on a hub.
-    #[serde(default)]
-    pub(crate) model: String,
-    /// Its commit on a hub.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) revision: Option<String>,
 }
 
 /// Projections that read the same input. Their A matrices lie one above the other in the flat tensor, so that all of
@@ -307,7 +293,7 @@ impl Adapter {
     }
 
     /// Writes the adapter in PEFT's format, beside `dir` first.
-    pub(crate) fn save(&self, dir: &Path, base: &AdapterBase) -> Result<(), JobError> {
+    pub(crate) fn save(&self, dir: &Path, trained_on: &AdapterBase) -> Result<(), JobError> {
         let partial = dir.with_extension("partial");
         if partial.exists() {
             std::fs::remove_dir_all(&partial).map_err(|error| JobError::write(&partial, error))?;
@@ -331,8 +317,8 @@ impl Adapter {
         let config = PeftConfig {
             peft_type: "LORA".into(),
             task_type: Some("CAUSAL_LM".into()),
-            base_model_name_or_path: Some(base.model.clone()),
-            revision: base.revision.clone(),
+            base_model_name_or_path: Some(trained_on.model.clone()),
+            revision: trained_on.revision.clone(),
             r: self.rank,
             lora_alpha: self.alpha,
             lora_dropout: 0.0,
@@ -344,7 +330,7 @@ impl Adapter {
             use_dora: false,
         };
         write_json(&partial.join("adapter_config.json"), &config)?;
-        write_json(&partial.join("tunesmith_base.json"), base)?;
+        write_json(&partial.join(base::FILE), trained_on)?;
         if dir.exists() {
             std::fs::remove_dir_all(dir).map_err(|error| JobError::write(dir, error))?;
         }

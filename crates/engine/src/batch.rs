@@ -43,9 +43,12 @@ pub(crate) struct Packed {
     pub(crate) predicting: Tensor,
     /// The tokens to predict: i64 `[supervised]`.
     pub(crate) targets: Tensor,
+    /// Tokens computed, padding included.
     pub(crate) tokens: u64,
+    /// Tokens of the rows.
+    pub(crate) real_tokens: u64,
     pub(crate) supervised: u64,
-    /// Σ length².
+    /// Σ length² as computed, padding included.
     pub(crate) squared_lengths: u64,
     /// For each row in the order given, its place in this batch.
     pub(crate) place_of_row: Vec<usize>,
@@ -100,10 +103,31 @@ impl Packed {
             predicting: tensor(&predicting),
             targets: tensor(&targets),
             tokens: ids.len() as u64,
+            real_tokens: ids.len() as u64,
             supervised: targets.len() as u64,
             input_ids: tensor(&ids),
             squared_lengths,
             place_of_row,
+        }
+    }
+
+    /// As [`Packed::new`], with every row padded behind its end to the longest, as trainers do that know no packing. The
+    /// padding is computed like any token, and nothing looks at it: attention is causal, and no padding is supervised.
+    pub(crate) fn padded(rows: &[&Row], inverse_frequencies: &Tensor, kind: Kind) -> Self {
+        let longest = rows.iter().map(|row| row.input_ids.len()).max().unwrap_or(0);
+        let padded: Vec<Row> = rows
+            .iter()
+            .map(|row| {
+                let mut row = (*row).clone();
+                // Any token of the vocabulary does: what is padding is known by its place alone.
+                row.input_ids.resize(longest, 0);
+                row.supervised.resize(longest, false);
+                row
+            })
+            .collect();
+        Self {
+            real_tokens: rows.iter().map(|row| row.input_ids.len() as u64).sum(),
+            ..Self::new(&padded.iter().collect::<Vec<_>>(), inverse_frequencies, kind)
         }
     }
 
@@ -164,8 +188,23 @@ mod tests {
             (batch.tokens, batch.supervised, batch.squared_lengths),
             (11, 4, 25 + 9 + 9)
         );
+        assert_eq!(batch.real_tokens, batch.tokens);
         // The target of a supervised token is predicted from the token before it.
         assert_eq!(Vec::<i64>::try_from(&batch.predicting).unwrap(), [3, 6, 8, 9]);
         assert_eq!(Vec::<i64>::try_from(&batch.targets).unwrap(), [4, 2, 1, 2]);
+    }
+
+    #[test]
+    fn padded_rows_are_as_long_as_the_longest_and_their_padding_is_not_trained() {
+        let rows = [row(3, 2), row(5, 4)];
+        let batch = Packed::padded(
+            &rows.iter().collect::<Vec<_>>(),
+            &frequencies(&[1.0, 0.5], Device::Cpu),
+            Kind::Float,
+        );
+        assert_eq!(batch.spans(), [(0, 5), (5, 5)]);
+        assert_eq!((batch.tokens, batch.real_tokens, batch.supervised), (10, 8, 2));
+        assert_eq!(batch.squared_lengths, 50);
+        assert_eq!(Vec::<i64>::try_from(&batch.targets).unwrap(), [2, 4]);
     }
 }

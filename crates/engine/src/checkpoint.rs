@@ -37,6 +37,9 @@ pub(crate) struct State {
     pub(crate) rows_taken: u64,
     /// Cumulative counts, as in the step events.
     pub(crate) real_tokens: u64,
+    /// As `real_tokens`, padding included; 0 in checkpoints from before rows could be padded.
+    #[serde(default)]
+    pub(crate) padded_tokens: u64,
     pub(crate) supervised_tokens: u64,
     /// Threads on the CPU: another number adds in another order.
     pub(crate) threads: i32,
@@ -64,6 +67,7 @@ impl State {
             step,
             rows_taken,
             real_tokens: tokens.0,
+            padded_tokens: tokens.0,
             supervised_tokens: tokens.1,
             threads,
             model: model.to_owned(),
@@ -126,8 +130,9 @@ pub(crate) fn load(
 ) -> Result<(State, Tensors), JobError> {
     let damaged = |why: &str| JobError::Checkpoint(format!("the checkpoint {} {why}", folder.display()));
     let text = read(&folder.join(STATE))?;
-    let state: State = serde_json::from_slice(&text)
+    let mut state: State = serde_json::from_slice(&text)
         .map_err(|error| damaged(&format!("has a damaged state.json: {error}")))?;
+    state.padded_tokens = state.padded_tokens.max(state.real_tokens);
     if state.version != VERSION {
         return Err(damaged(&format!(
             "is of version {}, and this engine reads {VERSION}",

@@ -8,12 +8,12 @@
 
 use tch::{Kind, Reduction, Tensor};
 use tunesmith_data::Row;
-use tunesmith_protocol::{Check, Event, Recompute};
+use tunesmith_protocol::{Check, Event};
 
 use crate::adapter::Adapter;
 use crate::batch::Packed;
 use crate::model::Decoder;
-use crate::train::{accumulate, finite};
+use crate::train::{How, accumulate, finite};
 
 /// Positions whose logits are held at once in a plain forward pass.
 const CHUNK: i64 = 256;
@@ -33,7 +33,7 @@ pub(crate) fn before_first_step(
     decoder: &mut Decoder,
     adapter: &mut Adapter,
     micro_batches: &[Vec<&Row>],
-    recompute: Recompute,
+    how: How,
     fresh: bool,
 ) -> Vec<Event> {
     let mut told = checksums(decoder, adapter);
@@ -46,7 +46,7 @@ pub(crate) fn before_first_step(
     let two = fewest_and_most(&rows);
     let one_by_one: Vec<Vec<&Row>> = two.iter().map(|row| vec![*row]).collect();
     told.push(check("plain_loss", plain_loss(decoder, &one_by_one)));
-    let whole = accumulate(decoder, std::slice::from_ref(&two), recompute);
+    let whole = accumulate(decoder, std::slice::from_ref(&two), how);
     told.push(check("trainer_loss", whole.loss));
     let Some(gradients) = &mut adapter.gradients else {
         return told;
@@ -54,7 +54,7 @@ pub(crate) fn before_first_step(
     if two.len() > 1 {
         let of_one_batch = gradients.copy();
         let _ = gradients.zero_();
-        accumulate(decoder, &one_by_one, recompute);
+        accumulate(decoder, &one_by_one, how);
         let difference = norm(&(&*gradients - &of_one_batch)) / norm(&of_one_batch);
         told.push(check("gradient_difference", difference));
     }
@@ -110,7 +110,8 @@ fn plain_loss(decoder: &Decoder, batches: &[Vec<&Row>]) -> f64 {
 
 /// Checksums of the base model's weights and of the adapter's, each 53 bits, which a JSON number holds exactly.
 pub(crate) fn checksums(decoder: &Decoder, adapter: &Adapter) -> Vec<Event> {
-    let base = weights(decoder)
+    let base = decoder
+        .tensors()
         .into_iter()
         .fold(0, |sum, tensor| mix(sum, bits(tensor)));
     vec![
@@ -127,31 +128,12 @@ fn folded(sum: u64) -> f64 {
     ((sum ^ (sum >> 53)) & ((1 << 53) - 1)) as f64
 }
 
-/// Every tensor of the base model once.
-fn weights(decoder: &Decoder) -> Vec<&Tensor> {
-    let mut all = vec![&decoder.embedding, &decoder.final_norm.weight];
-    if !decoder.config.tied_embeddings {
-        all.push(&decoder.head);
-    }
-    for layer in &decoder.layers {
-        for linear in [&layer.qkv, &layer.o, &layer.gate_up, &layer.down] {
-            all.push(&linear.weight);
-            all.extend(&linear.bias);
-        }
-        all.extend([&layer.input_norm.weight, &layer.post_norm.weight]);
-        if let Some((q, k)) = &layer.qk_norm {
-            all.extend([&q.weight, &k.weight]);
-        }
-    }
-    all
-}
-
 /// The sum over a tensor's bit patterns as whole numbers, a stretch at a time.
 fn bits(tensor: &Tensor) -> u64 {
-    let kind = if tensor.kind() == Kind::Float {
-        Kind::Int
-    } else {
-        Kind::Int16
+    let kind = match tensor.kind() {
+        Kind::Float => Kind::Int,
+        Kind::Uint8 => Kind::Uint8,
+        _ => Kind::Int16,
     };
     let flat = tensor.contiguous().view([-1]).view_dtype(kind);
     let length = flat.size()[0];

@@ -13,6 +13,10 @@ pub(crate) enum JobError {
     Data(#[from] DataError),
     #[error("{0}")]
     Adapter(String),
+    #[error(
+        "{tensor} has weights that are infinite, no numbers or near the largest there are: such weights have no scale in 4 bits"
+    )]
+    NotQuantisable { tensor: String },
     #[error("{0}")]
     Checkpoint(String),
     #[error("{0}")]
@@ -90,6 +94,13 @@ impl JobError {
             Self::Adapter(_) => (
                 "adapter",
                 vec!["use an adapter that was trained on this very model, in PEFT's format".to_owned()],
+            ),
+            Self::NotQuantisable { .. } => (
+                "not_quantisable",
+                vec![
+                    "get the model's file again: no good model holds infinities".to_owned(),
+                    "set `model.quantization = \"none\"` to see what it does as it is".to_owned(),
+                ],
             ),
             Self::Checkpoint(_) => (
                 "checkpoint",

@@ -1,8 +1,9 @@
 //! Faults of a trainer, put in on purpose so that tests see them caught (X14). Compiled by the feature `inject-faults`
 //! alone and chosen by the variable `TUNESMITH_INJECT_FAULT`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tch::Tensor;
 use tunesmith_protocol::Step;
 
 use crate::adapter::{Adapter, QKV};
@@ -51,8 +52,21 @@ pub(crate) fn spoil(step: u64, adapter: &Adapter, decoder: &Decoder) {
     {
         let _ = gradients.shallow_clone().zero_();
     }
+    if chosen("nf4_nan") && step == 3 {
+        UNPACKS_NO_NUMBERS.store(true, Ordering::Relaxed);
+    }
     if chosen("base_changed") && step == 2 {
         let _ = decoder.final_norm.weight.narrow(0, 0, 1).g_add_scalar_(0.001);
+    }
+}
+
+/// A kernel for 4 bits that was right at first.
+static UNPACKS_NO_NUMBERS: AtomicBool = AtomicBool::new(false);
+
+/// Weights that were unpacked from 4 bits.
+pub(crate) fn unpacked(weights: &Tensor) {
+    if UNPACKS_NO_NUMBERS.load(Ordering::Relaxed) {
+        let _ = weights.shallow_clone().fill_(f64::NAN);
     }
 }
 

@@ -1,5 +1,6 @@
-//! RMSNorm and SwiGLU on a processor, each in one pass over its values. torch has an operation for every factor and sum
-//! in them, and each reads and writes the whole tensor: together they took as long as a tenth of all products.
+//! RMSNorm, SwiGLU and the unpacking of 4-bit weights on a processor, each in one pass over its values. torch has an
+//! operation for every factor and sum in them, and each reads and writes the whole tensor: norm and SwiGLU together took
+//! as long as a tenth of all products.
 //!
 //! For contiguous f32 tensors in main memory; everything else takes torch's operations. Rows are divided among as many
 //! threads as torch uses. A row's result depends on that row alone, so neither the division nor what stands beside it
@@ -11,6 +12,8 @@
 use std::thread;
 
 use tch::{Device, Kind, Tensor};
+
+use crate::nf4::codec::{BLOCK, LEVELS};
 
 /// Values from which on a second thread is worth its start.
 const VALUES_PER_THREAD: usize = 1 << 15;
@@ -178,8 +181,29 @@ fn sum(length: usize, term: impl Fn(usize) -> f32) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
+/// Unpacks weights in 4 bits: the level of each half of a byte times the scale of its block, as [`crate::nf4`] stores them.
+/// weights f32 `[n]`, packed u8 `[n / 2]`, scales f32 `[n / 64]`, both rounded up. The f32 tensors must fit.
+pub(crate) fn unpack_nf4(weights: &Tensor, packed: &Tensor, scales: &Tensor) {
+    let blocks = values_mut(weights).chunks_mut(BLOCK);
+    in_parallel(
+        blocks.zip(bytes(packed).chunks(BLOCK / 2)).zip(values(scales)),
+        BLOCK,
+        |((weights, packed), scale)| {
+            // Sixteen products for a block instead of one for each weight; their bits are the same.
+            let scaled = LEVELS.map(|level| level * scale);
+            let (pairs, odd) = weights.as_chunks_mut::<2>();
+            for (pair, byte) in pairs.iter_mut().zip(packed) {
+                *pair = [scaled[usize::from(byte >> 4)], scaled[usize::from(byte & 15)]];
+            }
+            if let ([weight], Some(byte)) = (odd, packed.last()) {
+                *weight = scaled[usize::from(byte >> 4)];
+            }
+        },
+    );
+}
+
 /// Calls `work` on every row, the rows divided among torch's number of threads.
-fn in_parallel<Row: Send>(
+pub(crate) fn in_parallel<Row: Send>(
     rows: impl ExactSizeIterator<Item = Row>,
     values_per_row: usize,
     work: impl Fn(Row) + Sync,
@@ -231,6 +255,17 @@ fn on_this_processor<Row>(rows: impl Iterator<Item = Row>, work: &impl Fn(Row)) 
 fn values(tensor: &Tensor) -> &[f32] {
     debug_assert!(fits(&[tensor]), "a contiguous f32 tensor in main memory");
     // SAFETY: such a tensor has this many values from its pointer on, which live as long as it does.
+    unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast(), tensor.numel()) }
+}
+
+/// A tensor's bytes: a contiguous u8 tensor in main memory.
+#[allow(unsafe_code)]
+fn bytes(tensor: &Tensor) -> &[u8] {
+    debug_assert!(
+        tensor.device() == Device::Cpu && tensor.kind() == Kind::Uint8 && tensor.is_contiguous(),
+        "a contiguous u8 tensor in main memory"
+    );
+    // SAFETY: such a tensor has this many bytes from its pointer on, which live as long as it does.
     unsafe { std::slice::from_raw_parts(tensor.data_ptr().cast(), tensor.numel()) }
 }
 

@@ -13,7 +13,7 @@ use tunesmith_protocol::{Answer, AnswerJob, AnswerStats, Event, Finish, Outcome,
 
 use crate::batch::{Packed, rotary};
 use crate::error::JobError;
-use crate::logits::{check_prompts, open, read_prompts};
+use crate::logits::{Opened, check_prompts, read_prompts};
 use crate::model::Decoder;
 use crate::out::{Stop, emit, progress};
 
@@ -84,8 +84,9 @@ impl Decoding {
         let mut caches = Vec::with_capacity(decoder.layers.len());
         let mut x = decoder.embed(&batch.input_ids);
         for layer in &decoder.layers {
+            let weights = layer.unpacked();
             let (normed, _) = layer.input_norm.forward(&x);
-            let qkv = layer.qkv(&normed, &batch.cos, &batch.sin);
+            let qkv = layer.qkv(&weights, &normed, &batch.cos, &batch.sin);
             let cache = LayerCache {
                 k: Tensor::zeros([count, kv_heads, capacity, head_dim], options),
                 v: Tensor::zeros([count, kv_heads, capacity, head_dim], options),
@@ -99,7 +100,7 @@ impl Decoding {
                         .copy_(&part);
                 }
             }
-            x = layer.after_attention(&x, &layer.attend_only(&qkv, &batch.groups));
+            x = layer.after_attention(&weights, &x, &layer.attend_only(&qkv, &batch.groups));
             caches.push(cache);
         }
         let last: Vec<i64> = spans.iter().map(|(start, length)| start + length - 1).collect();
@@ -125,8 +126,9 @@ impl Decoding {
         let rows = ids.size()[0];
         let mut x = decoder.embed(ids);
         for (layer, cache) in decoder.layers.iter().zip(&self.caches) {
+            let weights = layer.unpacked();
             let (normed, _) = layer.input_norm.forward(&x);
-            let qkv = layer.qkv(&normed, &cos, &sin);
+            let qkv = layer.qkv(&weights, &normed, &cos, &sin);
             cache.k.select(2, at).copy_(&qkv.k);
             cache.v.select(2, at).copy_(&qkv.v);
             let attended = Tensor::scaled_dot_product_attention(
@@ -139,7 +141,7 @@ impl Decoding {
                 None,
                 layer.heads != layer.kv_heads,
             );
-            x = layer.after_attention(&x, &attended.reshape([rows, -1]));
+            x = layer.after_attention(&weights, &x, &attended.reshape([rows, -1]));
         }
         head_logits(decoder, &x)
     }
@@ -273,7 +275,16 @@ pub(crate) fn answer(job: &AnswerJob, device: Device, stop: &Stop) -> Result<Out
         tch::manual_seed(sampling.seed as i64);
     }
     let prompts = read_prompts(&job.prompts)?;
-    let (model, decoder) = open(&job.model, job.adapter.as_deref(), device, job.dtype)?;
+    let Opened {
+        model,
+        decoder,
+        other_base,
+    } = Opened::new(
+        &job.model,
+        job.adapter.as_deref(),
+        device,
+        (job.dtype, job.quantization),
+    )?;
     check_prompts(&prompts, &decoder)?;
     check_lengths(&prompts, job.max_new_tokens, decoder.config.context_length)?;
     let tokenizer = model.tokenizer()?;
@@ -290,6 +301,8 @@ pub(crate) fn answer(job: &AnswerJob, device: Device, stop: &Stop) -> Result<Out
         generated_tokens: 0,
         prefill_secs: 0.0,
         decode_secs: 0.0,
+        weight_bytes: Some(decoder.weight_bytes()),
+        other_base,
     };
     let mut seconds = (0.0, 0.0);
     let started = Instant::now();
@@ -360,7 +373,7 @@ mod tests {
 
     use serde::Deserialize;
     use tunesmith_models::Model;
-    use tunesmith_protocol::DType;
+    use tunesmith_protocol::{DType, Quantization};
 
     use super::*;
     use crate::adapter::Adapter;
@@ -386,7 +399,13 @@ mod tests {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/fixtures")
             .join(model);
-        let decoder = Decoder::load(&Model::open(&dir).unwrap(), Device::Cpu, DType::F32).unwrap();
+        let decoder = Decoder::load(
+            &Model::open(&dir).unwrap(),
+            Device::Cpu,
+            DType::F32,
+            Quantization::None,
+        )
+        .unwrap();
         let text = std::fs::read_to_string(dir.join("expected.json")).unwrap();
         let expected: Expected = serde_json::from_str(&text).unwrap();
         let adapter = Adapter::load(

@@ -8,16 +8,18 @@
 //! fresh tensor costs as much as the arithmetic. Run it under `tch::no_grad`.
 
 use tch::{Kind, Tensor};
-use tunesmith_protocol::Recompute;
+use tunesmith_protocol::{Attention, Recompute};
 
 use crate::adapter::LoraGroup;
+use crate::attention::{AttentionTape, causal_attention};
 use crate::batch::{Packed, RowGroup};
 use crate::fused;
+use crate::nf4::Weight;
 
 /// Frozen projections of one input, one above the other in one matrix, with their adapters.
 pub(crate) struct Projections {
     /// `[Σ out, in]`.
-    pub(crate) weight: Tensor,
+    pub(crate) weight: Weight,
     /// `[Σ out]`.
     pub(crate) bias: Option<Tensor>,
     /// Outputs of each projection.
@@ -28,9 +30,9 @@ pub(crate) struct Projections {
 
 impl Projections {
     /// `weight` `[Σ out, in]` of projections with `widths` outputs each; `bias` `[Σ out]`.
-    pub(crate) fn new(weight: Tensor, bias: Option<Tensor>, widths: &[i64]) -> Self {
+    pub(crate) fn new(weight: impl Into<Weight>, bias: Option<Tensor>, widths: &[i64]) -> Self {
         Self {
-            weight,
+            weight: weight.into(),
             bias,
             widths: widths.to_vec(),
             lora: None,
@@ -43,10 +45,10 @@ impl Projections {
         y.narrow(1, start, self.widths[projection])
     }
 
-    /// y = xWᵀ + b + (s·xAᵀ)Bᵀ, and s·xAᵀ for the backward pass.
+    /// y = xWᵀ + b + (s·xAᵀ)Bᵀ, and s·xAᵀ for the backward pass, W the unpacked weight.
     /// x `[tokens, in]` → y `[tokens, Σ out]`, `[tokens, adapters × rank]`.
-    pub(crate) fn forward(&self, x: &Tensor) -> (Tensor, Option<Tensor>) {
-        let y = x.linear(&self.weight, self.bias.as_ref());
+    fn forward(&self, weight: &Tensor, x: &Tensor) -> (Tensor, Option<Tensor>) {
+        let y = x.linear(weight, self.bias.as_ref());
         let Some(lora) = &self.lora else { return (y, None) };
         let xa = x.matmul(&lora.a.tr()).g_mul_scalar_(lora.scale);
         for (index, adapter) in lora.adapters.iter().enumerate() {
@@ -58,15 +60,15 @@ impl Projections {
     }
 
     /// Adds the gradients of A and B, and gives dx where it is wanted:
-    /// u = s·dyB, dx = dyW + uA, dA += uᵀx, dB += dyᵀ(s·xAᵀ).
-    pub(crate) fn backward(
+    /// u = s·dyB, dx = dyW + uA, dA += uᵀx, dB += dyᵀ(s·xAᵀ). The unpacked weight W is there where dx is wanted.
+    fn backward(
         &self,
+        weight: Option<&Tensor>,
         x: &Tensor,
         xa: Option<&Tensor>,
         dy: &Tensor,
-        want_dx: bool,
     ) -> Option<Tensor> {
-        let mut dx = want_dx.then(|| dy.matmul(&self.weight));
+        let mut dx = weight.map(|weight| dy.matmul(weight));
         let (Some(lora), Some(xa)) = (&self.lora, xa) else {
             return dx;
         };
@@ -165,6 +167,8 @@ pub(crate) fn rotate_(x: &Tensor, cos: &Tensor, sin: &Tensor) {
 
 /// A layer's weights.
 pub(crate) struct Layer {
+    /// How attention is computed in training.
+    pub(crate) attention: Attention,
     pub(crate) heads: i64,
     pub(crate) kv_heads: i64,
     pub(crate) head_dim: i64,
@@ -180,6 +184,15 @@ pub(crate) struct Layer {
     pub(crate) down: Projections,
 }
 
+/// A layer's frozen matrices as they are multiplied. One set serves a whole pass through a layer, so that a matrix in 4 bits
+/// is unpacked once for the forward pass, and once for the backward pass with what it computes again.
+pub(crate) struct Unpacked {
+    qkv: Tensor,
+    o: Tensor,
+    gate_up: Tensor,
+    down: Tensor,
+}
+
 /// Queries, keys and values of one pass: `[tokens, heads, head_dim]`, rotated.
 pub(crate) struct Qkv {
     pub(crate) q: Tensor,
@@ -193,18 +206,6 @@ struct QkvSaved {
     xa: Option<Tensor>,
     /// Values and reciprocal roots before the norm of each head, for q and for k.
     before_norm: Option<[(Tensor, Tensor); 2]>,
-}
-
-/// Attention over one group of rows, `[rows, heads, length, head_dim]` each.
-pub(crate) struct AttentionTape {
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    /// As q.
-    pub(crate) output: Tensor,
-    /// Where the processor's kernel ran, whose backward pass is called by name; else `output` has a small autograd
-    /// graph, and torch chooses the kernel that suits the GPU.
-    logsumexp: Option<Tensor>,
 }
 
 /// What a forward pass leaves for the backward pass of a layer; the absent halves are computed again.
@@ -237,9 +238,24 @@ struct MlpHalf {
 }
 
 impl Layer {
+    /// The projections, in the order of a forward pass.
+    pub(crate) fn projections(&self) -> [&Projections; 4] {
+        [&self.qkv, &self.o, &self.gate_up, &self.down]
+    }
+
+    /// The matrices of one pass.
+    pub(crate) fn unpacked(&self) -> Unpacked {
+        Unpacked {
+            qkv: self.qkv.weight.unpacked(),
+            o: self.o.weight.unpacked(),
+            gate_up: self.gate_up.weight.unpacked(),
+            down: self.down.weight.unpacked(),
+        }
+    }
+
     /// Projects, norms each head where the model does, and rotates.
-    pub(crate) fn qkv(&self, normed: &Tensor, cos: &Tensor, sin: &Tensor) -> Qkv {
-        let (qkv, xa) = self.qkv.forward(normed);
+    pub(crate) fn qkv(&self, weights: &Unpacked, normed: &Tensor, cos: &Tensor, sin: &Tensor) -> Qkv {
+        let (qkv, xa) = self.qkv.forward(&weights.qkv, normed);
         let heads = |projection, count| self.qkv.part(&qkv, projection).view([-1, count, self.head_dim]);
         let (mut q, mut k, v) = (
             heads(0, self.heads),
@@ -264,17 +280,18 @@ impl Layer {
     }
 
     /// Everything after attention: output projection, second norm, SwiGLU. For answers, where nothing is kept.
-    pub(crate) fn after_attention(&self, x: &Tensor, attended: &Tensor) -> Tensor {
-        let middle = self.o.forward(attended).0.g_add_(x);
-        self.down(&middle, &self.mlp_half(&middle).gate_up).0
+    pub(crate) fn after_attention(&self, weights: &Unpacked, x: &Tensor, attended: &Tensor) -> Tensor {
+        let middle = self.o.forward(&weights.o, attended).0.g_add_(x);
+        self.down(weights, &middle, &self.mlp_half(weights, &middle).gate_up)
+            .0
     }
 
     /// From the layer's input to its middle, which is the input of the second norm.
-    fn attention_half(&self, x: &Tensor, batch: &Packed) -> AttentionHalf {
+    fn attention_half(&self, weights: &Unpacked, x: &Tensor, batch: &Packed) -> AttentionHalf {
         let (normed, reciprocal) = self.input_norm.forward(x);
-        let qkv = self.qkv(&normed, &batch.cos, &batch.sin);
+        let qkv = self.qkv(weights, &normed, &batch.cos, &batch.sin);
         let (attended, tapes) = self.attend(&qkv, &batch.groups);
-        let (mut projected, o_xa) = self.o.forward(&attended);
+        let (mut projected, o_xa) = self.o.forward(&weights.o, &attended);
         AttentionHalf {
             reciprocal,
             normed,
@@ -287,9 +304,9 @@ impl Layer {
     }
 
     /// Second norm, gate and up.
-    fn mlp_half(&self, middle: &Tensor) -> MlpHalf {
+    fn mlp_half(&self, weights: &Unpacked, middle: &Tensor) -> MlpHalf {
         let (normed, reciprocal) = self.post_norm.forward(middle);
-        let (gate_up, xa) = self.gate_up.forward(&normed);
+        let (gate_up, xa) = self.gate_up.forward(&weights.gate_up, &normed);
         MlpHalf {
             reciprocal,
             normed,
@@ -299,8 +316,8 @@ impl Layer {
     }
 
     /// middle + down(σ(gate)·gate·up), and what the adapter of `down` keeps.
-    fn down(&self, middle: &Tensor, gate_up: &Tensor) -> (Tensor, Option<Tensor>) {
-        let (mut y, xa) = self.down.forward(&self.swiglu(gate_up));
+    fn down(&self, weights: &Unpacked, middle: &Tensor, gate_up: &Tensor) -> (Tensor, Option<Tensor>) {
+        let (mut y, xa) = self.down.forward(&weights.down, &self.swiglu(gate_up));
         (y.g_add_(middle), xa)
     }
 
@@ -327,9 +344,10 @@ impl Layer {
     /// x `[tokens, hidden]` → y of the same shape, and the tape for the backward pass, without what `recompute` says
     /// is to be computed again.
     pub(crate) fn forward(&self, x: &Tensor, batch: &Packed, recompute: Recompute) -> (Tensor, Tape) {
-        let attention = self.attention_half(x, batch);
-        let mlp = self.mlp_half(&attention.middle);
-        let (y, down_xa) = self.down(&attention.middle, &mlp.gate_up);
+        let weights = self.unpacked();
+        let attention = self.attention_half(&weights, x, batch);
+        let mlp = self.mlp_half(&weights, &attention.middle);
+        let (y, down_xa) = self.down(&weights, &attention.middle, &mlp.gate_up);
         let tape = Tape {
             x: x.shallow_clone(),
             attention: (recompute != Recompute::Layer).then_some(attention),
@@ -343,7 +361,13 @@ impl Layer {
     fn attend(&self, qkv: &Qkv, groups: &[RowGroup]) -> (Tensor, Vec<AttentionTape>) {
         let tapes: Vec<_> = groups
             .iter()
-            .map(|group| AttentionTape::new([&qkv.q, &qkv.k, &qkv.v].map(|x| group.rows_of(x))))
+            .map(|group| {
+                let rows = [&qkv.q, &qkv.k, &qkv.v].map(|x| group.rows_of(x));
+                match self.attention {
+                    Attention::Sdpa => AttentionTape::new(rows),
+                    Attention::Eager => AttentionTape::eager(rows),
+                }
+            })
             .collect();
         let outputs = groups
             .iter()
@@ -373,30 +397,41 @@ impl Layer {
 
     /// dy `[tokens, hidden]` → dx, or nothing where nothing below wants it. Adds the adapters' gradients.
     pub(crate) fn backward(&self, tape: Tape, dy: Tensor, batch: &Packed, want_dx: bool) -> Option<Tensor> {
+        let weights = self.unpacked();
         let attention = tape
             .attention
-            .unwrap_or_else(|| self.attention_half(&tape.x, batch));
-        let mlp = tape.mlp.unwrap_or_else(|| self.mlp_half(&attention.middle));
+            .unwrap_or_else(|| self.attention_half(&weights, &tape.x, batch));
+        let mlp = tape
+            .mlp
+            .unwrap_or_else(|| self.mlp_half(&weights, &attention.middle));
         let h = self.swiglu(&mlp.gate_up);
-        let dh = self.down.backward(&h, tape.down_xa.as_ref(), &dy, true)?;
+        let dh = self
+            .down
+            .backward(Some(&weights.down), &h, tape.down_xa.as_ref(), &dy)?;
         drop(h);
         self.swiglu_backward_(&mlp.gate_up, &dh);
         drop(dh);
-        let d_normed = self
-            .gate_up
-            .backward(&mlp.normed, mlp.xa.as_ref(), &mlp.gate_up, true)?;
+        let d_normed =
+            self.gate_up
+                .backward(Some(&weights.gate_up), &mlp.normed, mlp.xa.as_ref(), &mlp.gate_up)?;
         let mut dx = dy;
         self.post_norm
             .backward_add_(&mut dx, &attention.middle, &mlp.reciprocal, d_normed);
         drop(mlp);
 
-        let d_attended = self
-            .o
-            .backward(&attention.attended, attention.o_xa.as_ref(), &dx, true)?;
+        let d_attended = self.o.backward(
+            Some(&weights.o),
+            &attention.attended,
+            attention.o_xa.as_ref(),
+            &dx,
+        )?;
         let d_qkv = self.attend_backward(&attention.tapes, &attention.qkv, &d_attended, batch);
-        let d_normed = self
-            .qkv
-            .backward(&attention.normed, attention.qkv.xa.as_ref(), &d_qkv, want_dx)?;
+        let d_normed = self.qkv.backward(
+            want_dx.then_some(&weights.qkv),
+            &attention.normed,
+            attention.qkv.xa.as_ref(),
+            &d_qkv,
+        )?;
         self.input_norm
             .backward_add_(&mut dx, &tape.x, &attention.reciprocal, d_normed);
         Some(dx)
@@ -442,101 +477,12 @@ impl Layer {
     }
 }
 
-/// Lets a measurement have a processor's attention with a graph.
-#[cfg(test)]
-pub(crate) static GRAPH_ATTENTION: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-impl AttentionTape {
-    /// Causal attention of q `[rows, heads, length, head_dim]` to k and v `[rows, kv_heads, length, head_dim]`.
-    pub(crate) fn new([q, k, v]: [Tensor; 3]) -> Self {
-        #[cfg(test)]
-        if GRAPH_ATTENTION.load(std::sync::atomic::Ordering::Relaxed) {
-            return Self::with_autograd(&q, &k, &v);
-        }
-        if q.device().is_cuda() {
-            Self::with_autograd(&q, &k, &v)
-        } else {
-            Self::on_processor(q, k, v)
-        }
-    }
-
-    /// The processor's kernel, called by name together with its backward pass: no graph, and keys and values of grouped
-    /// heads are not repeated.
-    fn on_processor(q: Tensor, k: Tensor, v: Tensor) -> Self {
-        let (output, logsumexp) = Tensor::internal_scaled_dot_product_flash_attention_for_cpu(
-            &q,
-            &k,
-            &v,
-            0.0,
-            true,
-            None::<&Tensor>,
-            None,
-        );
-        Self {
-            q,
-            k,
-            v,
-            output,
-            logsumexp: Some(logsumexp),
-        }
-    }
-
-    fn with_autograd(q: &Tensor, k: &Tensor, v: &Tensor) -> Self {
-        let [q, k, v] = [q, k, v].map(|x| x.detach().set_requires_grad(true));
-        let output = tch::with_grad(|| causal_attention(&q, &k, &v));
-        Self {
-            q,
-            k,
-            v,
-            output,
-            logsumexp: None,
-        }
-    }
-
-    /// Gradients of q, k and v, shaped as they are.
-    pub(crate) fn backward(&self, d_output: &Tensor) -> [Tensor; 3] {
-        if let Some(logsumexp) = &self.logsumexp {
-            let (dq, dk, dv) = Tensor::internal_scaled_dot_product_flash_attention_for_cpu_backward(
-                d_output,
-                &self.q,
-                &self.k,
-                &self.v,
-                &self.output,
-                logsumexp,
-                0.0,
-                true,
-                None::<&Tensor>,
-                None,
-            );
-            return [dq, dk, dv];
-        }
-        // run_backward seeds with ones, so the vector–Jacobian product is the gradient of Σ output·d_output.
-        let product = tch::with_grad(|| &self.output * d_output);
-        let mut gradients =
-            Tensor::run_backward(&[product], &[&self.q, &self.k, &self.v], false, false).into_iter();
-        [(); 3].map(|()| gradients.next().unwrap_or_default())
-    }
-}
-
-/// q `[rows, heads, length, head_dim]`, k and v `[rows, kv_heads, length, head_dim]` → as q.
-fn causal_attention(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
-    Tensor::scaled_dot_product_attention(
-        q,
-        k,
-        v,
-        None::<&Tensor>,
-        0.0,
-        true,
-        None,
-        q.size()[1] != k.size()[1],
-    )
-}
-
 #[cfg(all(test, not(feature = "no-libtorch")))]
 mod tests {
     use super::*;
     use crate::textbook::{self, Size};
     use tch::Device;
+    use tunesmith_protocol::Quantization;
 
     const SIZE: Size = Size {
         hidden: 12,
@@ -554,9 +500,21 @@ mod tests {
 
     #[test]
     fn output_and_every_gradient_equal_autograd() {
-        for recompute in [Recompute::None, Recompute::Mlp, Recompute::Layer] {
+        let plain = [Recompute::None, Recompute::Mlp, Recompute::Layer]
+            .map(|recompute| (recompute, Attention::Sdpa, Quantization::None));
+        let others = [
+            (Recompute::None, Attention::Eager, Quantization::None),
+            (Recompute::Layer, Attention::Eager, Quantization::Nf4),
+            (Recompute::None, Attention::Sdpa, Quantization::Nf4),
+            (Recompute::Mlp, Attention::Sdpa, Quantization::Nf4),
+        ];
+        for (recompute, attention, quantization) in plain.into_iter().chain(others) {
             tch::manual_seed(7);
-            let layer = textbook::random_layer(SIZE, Kind::Float, Device::Cpu);
+            let mut layer = textbook::random_layer(SIZE, Kind::Float, Device::Cpu);
+            layer.attention = attention;
+            if quantization == Quantization::Nf4 {
+                textbook::quantise(&mut layer);
+            }
             let batch = textbook::batch(&[5, 3, 5, 1], SIZE, Kind::Float, Device::Cpu);
             let random = || Tensor::randn([14, SIZE.hidden], (Kind::Float, Device::Cpu));
             let (x, dy) = (random(), random());
@@ -566,19 +524,6 @@ mod tests {
             for (got, expected) in got.iter().zip(&expected) {
                 assert_close(got, expected);
             }
-        }
-    }
-
-    #[test]
-    fn attention_called_by_name_equals_attention_with_a_graph() {
-        tch::manual_seed(8);
-        let shaped = |heads| Tensor::randn([2, heads, 5, 6], (Kind::Float, Device::Cpu));
-        let (q, k, v, d_output) = (shaped(4), shaped(2), shaped(2), shaped(4));
-        let graph = AttentionTape::with_autograd(&q, &k, &v);
-        let named = tch::no_grad(|| AttentionTape::on_processor(q, k, v));
-        assert_close(&named.output, &graph.output);
-        for (named, graph) in named.backward(&d_output).iter().zip(graph.backward(&d_output)) {
-            assert_close(named, &graph);
         }
     }
 }

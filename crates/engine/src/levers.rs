@@ -9,12 +9,13 @@ use std::time::Instant;
 
 use tch::{Device, Kind, Tensor};
 use tunesmith_data::{Row, Rows};
-use tunesmith_protocol::{DType, Lora, Optimizer, Recompute, Schedule, TARGET_MODULES};
+use tunesmith_protocol::{DType, Lora, Optimizer, Quantization, Recompute, Schedule, TARGET_MODULES};
 
 use crate::adapter::Adapter;
+use crate::attention::GRAPH_ATTENTION;
 use crate::batch::Packed;
 use crate::fused::TORCHS_OPERATIONS;
-use crate::layer::{GRAPH_ATTENTION, Layer, Norm, Projections};
+use crate::layer::{Layer, Norm, Projections};
 use crate::model::Decoder;
 use crate::optimizer::{AdamW, clip};
 use crate::{loss, memory};
@@ -194,7 +195,7 @@ struct Bench {
 
 impl Bench {
     fn new(model: &PathBuf, rows: &PathBuf) -> Self {
-        let (_, mut decoder) = Decoder::open(model, Device::Cpu, DType::F32).unwrap();
+        let (_, mut decoder) = Decoder::open(model, Device::Cpu, DType::F32, Quantization::None).unwrap();
         let lora = Lora {
             rank: 16,
             alpha: 32.0,
@@ -285,7 +286,7 @@ impl Bench {
     fn matrices(&self) -> Vec<(Tensor, Tensor)> {
         let mut all = Vec::new();
         for layer in &self.decoder.layers {
-            for group in groups(layer) {
+            for group in layer.projections() {
                 let lora = group.lora.as_ref().unwrap();
                 let rank = 16;
                 for (index, adapter) in lora.adapters.iter().enumerate() {
@@ -355,10 +356,6 @@ impl Bench {
         }
         loss
     }
-}
-
-fn groups(layer: &Layer) -> [&Projections; 4] {
-    [&layer.qkv, &layer.o, &layer.gate_up, &layer.down]
 }
 
 /// Sum of the losses at the supervised positions, from all logits at once, with a graph.
@@ -432,10 +429,11 @@ fn autograd_norm(norm: &Norm, x: &Tensor) -> Tensor {
 fn autograd_layer(layer: &Layer, leaves: &[Tensor], x: &Tensor, batch: &Packed) -> Tensor {
     let apply = |index: usize, group: &Projections, start: i64, outputs: i64, x: &Tensor| {
         let (a, b) = (&leaves[2 * index], &leaves[2 * index + 1]);
-        x.matmul(&group.weight.narrow(0, start, outputs).tr()) + x.matmul(&a.tr()).matmul(&b.tr()) * 2.0
+        x.matmul(&group.weight.unpacked().narrow(0, start, outputs).tr())
+            + x.matmul(&a.tr()).matmul(&b.tr()) * 2.0
     };
     let (query, key) = (layer.heads * layer.head_dim, layer.kv_heads * layer.head_dim);
-    let (hidden, inner) = (x.size()[1], layer.gate_up.weight.size()[0] / 2);
+    let (hidden, inner) = (x.size()[1], layer.gate_up.weight.unpacked().size()[0] / 2);
     let rotated = |x: &Tensor| {
         let halves = x.chunk(2, -1);
         let (first, second) = (&halves[0], &halves[1]);

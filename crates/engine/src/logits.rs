@@ -6,9 +6,11 @@ use std::path::Path;
 use safetensors::{Dtype, tensor::TensorView};
 use tch::{Device, Kind, Tensor};
 use tunesmith_data::Row;
-use tunesmith_protocol::{LogitsJob, LogitsStats, Outcome, Prompt};
+use tunesmith_models::Model;
+use tunesmith_protocol::{Base, DType, LogitsJob, LogitsStats, OtherBase, Outcome, Prompt, Quantization};
 
 use crate::adapter::Adapter;
+use crate::base;
 use crate::batch::Packed;
 use crate::error::JobError;
 use crate::model::Decoder;
@@ -59,26 +61,63 @@ pub(crate) fn check_prompts(prompts: &[Prompt], decoder: &Decoder) -> Result<(),
     }
 }
 
-/// Loads a model, and an adapter onto it where one is named.
-pub(crate) fn open(
-    model: &Path,
-    adapter: Option<&Path>,
-    device: Device,
-    dtype: tunesmith_protocol::DType,
-) -> Result<(tunesmith_models::Model, Decoder), JobError> {
-    let (model, mut decoder) = Decoder::open(model, device, dtype)?;
-    if let Some(dir) = adapter {
-        let adapter = Adapter::load(dir, &decoder.config, device, decoder.kind, false)?;
-        decoder.attach(&adapter);
+/// A model with an adapter on it.
+pub(crate) struct Opened {
+    pub(crate) model: Model,
+    pub(crate) decoder: Decoder,
+    /// Where the adapter was trained on another base.
+    pub(crate) other_base: Option<OtherBase>,
+}
+
+impl Opened {
+    /// Loads a model, and an adapter onto it where one is named. Whether it is the very model that the adapter was trained
+    /// on is the parent's to know: reading all of a large model for its fingerprint takes as long as many answers.
+    pub(crate) fn new(
+        model: &Path,
+        adapter: Option<&Path>,
+        device: Device,
+        (dtype, quantization): (DType, Quantization),
+    ) -> Result<Self, JobError> {
+        let (model, mut decoder) = Decoder::open(model, device, dtype, quantization)?;
+        let mut other_base = None;
+        if let Some(dir) = adapter {
+            let adapter = Adapter::load(dir, &decoder.config, device, decoder.kind, false)?;
+            decoder.attach(&adapter);
+            let put_on = Base {
+                fingerprint: None,
+                dtype,
+                quantization,
+            };
+            other_base = base::other_base(dir, &put_on);
+        }
+        Ok(Self {
+            model,
+            decoder,
+            other_base,
+        })
     }
-    Ok((model, decoder))
+}
+
+/// Writes a file beside its place and renames it.
+pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), JobError> {
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, content)
+        .and_then(|()| std::fs::rename(&partial, path))
+        .map_err(|error| JobError::write(path, error))
 }
 
 /// Writes one f32 tensor `[tokens, vocabulary]` per prompt.
 pub(crate) fn logits(job: &LogitsJob, device: Device) -> Result<Outcome, JobError> {
     let _guard = tch::no_grad_guard();
     let prompts = read_prompts(&job.prompts)?;
-    let (_, decoder) = open(&job.model, job.adapter.as_deref(), device, job.dtype)?;
+    let Opened {
+        decoder, other_base, ..
+    } = Opened::new(
+        &job.model,
+        job.adapter.as_deref(),
+        device,
+        (job.dtype, job.quantization),
+    )?;
     check_prompts(&prompts, &decoder)?;
     let rows: Vec<Row> = prompts.iter().map(row_of).collect();
     let batch = Packed::new(
@@ -107,11 +146,9 @@ pub(crate) fn logits(job: &LogitsJob, device: Device) -> Result<Outcome, JobErro
         views.push((id, view));
     }
     let file = safetensors::serialize(views, None).map_err(|error| JobError::Request(error.to_string()))?;
-    let partial = job.output.with_extension("partial");
-    std::fs::write(&partial, file)
-        .and_then(|()| std::fs::rename(&partial, &job.output))
-        .map_err(|error| JobError::write(&job.output, error))?;
+    write_whole(&job.output, &file)?;
     Ok(Outcome::Logits(LogitsStats {
         output: job.output.clone(),
+        other_base,
     }))
 }

@@ -4,6 +4,8 @@
 //! not take the app along, and because libtorch is chosen at run time. It emits numbers; verdicts are its parent's.
 
 mod adapter;
+mod attention;
+mod base;
 mod batch;
 mod calibrate;
 mod checkpoint;
@@ -21,11 +23,12 @@ mod logits;
 mod loss;
 mod memory;
 mod model;
+mod nf4;
 mod optimizer;
 mod out;
+mod quantise;
 mod textbook;
 mod train;
-mod values;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -117,6 +120,7 @@ fn run(
         Work::Train(work) => train::train(work, job, device, stop, arrived),
         Work::Answer(work) => generate::answer(work, device, stop),
         Work::Logits(work) => logits::logits(work, device),
+        Work::Quantise(work) => quantise::quantise(work, device),
     }
 }
 

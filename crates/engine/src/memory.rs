@@ -1,4 +1,4 @@
-//! Peak memory of the device's allocator, which tch does not expose.
+//! What the device's allocator holds and held at most, which tch does not expose, and what it does not know of.
 
 use tch::Device;
 
@@ -9,6 +9,8 @@ mod shim {
         pub(super) fn tunesmith_count_cpu_memory() -> i32;
         pub(super) fn tunesmith_peak_bytes(gpu: i32) -> i64;
         pub(super) fn tunesmith_reset_peak(gpu: i32);
+        pub(super) fn tunesmith_held_bytes(gpu: i32, reserved: i32) -> i64;
+        pub(super) fn tunesmith_used_bytes(gpu: i32) -> i64;
     }
 }
 
@@ -43,6 +45,46 @@ pub(crate) fn reset_peak(device: Device) {
     unsafe { shim::tunesmith_reset_peak(gpu_index(device)) }
 }
 
+/// Bytes that tensors hold now; `None` where the allocator does not tell.
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+pub(crate) fn held_bytes(device: Device) -> Option<u64> {
+    // SAFETY: as above.
+    u64::try_from(unsafe { shim::tunesmith_held_bytes(gpu_index(device), 0) }).ok()
+}
+
+/// Bytes of a GPU's memory that the allocator keeps, whether tensors hold them or not; on a processor as
+/// [`held_bytes`], since nothing is kept there.
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+pub(crate) fn reserved_bytes(device: Device) -> Option<u64> {
+    // SAFETY: as above.
+    u64::try_from(unsafe { shim::tunesmith_held_bytes(gpu_index(device), 1) }).ok()
+}
+
+/// Bytes of a GPU's memory that anybody uses, by its driver's account; `None` on a processor.
+#[cfg(not(feature = "no-libtorch"))]
+#[allow(unsafe_code)]
+pub(crate) fn used_bytes(device: Device) -> Option<u64> {
+    // SAFETY: as above.
+    u64::try_from(unsafe { shim::tunesmith_used_bytes(gpu_index(device)) }).ok()
+}
+
+#[cfg(feature = "no-libtorch")]
+pub(crate) fn held_bytes(device: Device) -> Option<u64> {
+    peak_bytes(device)
+}
+
+#[cfg(feature = "no-libtorch")]
+pub(crate) fn reserved_bytes(device: Device) -> Option<u64> {
+    peak_bytes(device)
+}
+
+#[cfg(feature = "no-libtorch")]
+pub(crate) fn used_bytes(device: Device) -> Option<u64> {
+    peak_bytes(device)
+}
+
 #[cfg(feature = "no-libtorch")]
 pub(crate) fn start_counting() {}
 
@@ -63,8 +105,17 @@ pub(crate) fn reset_process_peak() {
 
 /// Most memory that this process has held since [`reset_process_peak`], in bytes (Linux: VmHWM).
 pub(crate) fn peak_process_bytes() -> Option<u64> {
+    of_this_process("VmHWM:")
+}
+
+/// Memory that this process holds now, in bytes (Linux: VmRSS).
+pub(crate) fn process_bytes() -> Option<u64> {
+    of_this_process("VmRSS:")
+}
+
+fn of_this_process(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(name))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -94,6 +145,14 @@ mod tests {
             peak >= 3 * double,
             "two factors and a product of {double} bytes, and a peak of {peak}"
         );
+        let held = held_bytes(Device::Cpu).unwrap();
+        let kept = Tensor::ones([side, side], (Kind::Double, Device::Cpu));
+        assert!(
+            held_bytes(Device::Cpu).unwrap() >= held + double,
+            "{:?}",
+            kept.size()
+        );
+        assert_eq!(used_bytes(Device::Cpu), None);
         let empty = Tensor::zeros([0], (Kind::Float, Device::Cpu));
         assert_eq!(empty.sum(Kind::Float).double_value(&[]), 0.0);
     }

@@ -3,7 +3,7 @@
 
 use tch::{Device, Kind, Tensor};
 use tunesmith_data::Row;
-use tunesmith_protocol::Recompute;
+use tunesmith_protocol::{Attention, Recompute};
 
 use crate::adapter::{LoraB, LoraGroup};
 use crate::batch::{Packed, RowGroup, frequencies};
@@ -57,6 +57,7 @@ pub(crate) fn random_layer(size: Size, kind: Kind, device: Device) -> Layer {
     };
     let (query, key) = (size.heads * size.head_dim, size.kv_heads * size.head_dim);
     Layer {
+        attention: Attention::Sdpa,
         heads: size.heads,
         kv_heads: size.kv_heads,
         head_dim: size.head_dim,
@@ -90,8 +91,18 @@ pub(crate) fn batch(lengths: &[u32], size: Size, kind: Kind, device: Device) -> 
     )
 }
 
-fn groups(layer: &Layer) -> [&Projections; 4] {
-    [&layer.qkv, &layer.o, &layer.gate_up, &layer.down]
+/// Stores a layer's weights in 4 bits.
+#[cfg(all(test, not(feature = "no-libtorch")))]
+pub(crate) fn quantise(layer: &mut Layer) {
+    for group in [&mut layer.qkv, &mut layer.o, &mut layer.gate_up, &mut layer.down] {
+        let plain = group.weight.unpacked();
+        let columns = plain.size()[1];
+        let tables = crate::nf4::Tables::new(plain.device());
+        let values =
+            Vec::<f32>::try_from(plain.to_kind(Kind::Float).to_device(Device::Cpu).view([-1])).unwrap();
+        let quantised = crate::nf4::Nf4::quantise("a test", &values, columns, &tables).unwrap();
+        group.weight = crate::nf4::Weight::Nf4(vec![quantised], plain.kind());
+    }
 }
 
 /// y, dx, and the gradients of A and B of the seven projections, as the engine computes them; x and dy
@@ -106,7 +117,7 @@ pub(crate) fn written_out(
     let (y, tape) = layer.forward(x, batch, recompute);
     let mut got = vec![y];
     got.extend(layer.backward(tape, dy.copy(), batch, true));
-    for lora in groups(layer).iter().filter_map(|group| group.lora.as_ref()) {
+    for lora in layer.projections().iter().filter_map(|group| group.lora.as_ref()) {
         for (index, adapter) in lora.adapters.iter().enumerate() {
             let rank = adapter.b.size()[1];
             got.extend(
@@ -124,7 +135,8 @@ pub(crate) fn written_out(
 pub(crate) fn layer(layer: &Layer, x: &Tensor, dy: &Tensor, batch: &Packed) -> Vec<Tensor> {
     let leaf = |x: &Tensor| wide(x).copy().set_requires_grad(true);
     let x = leaf(x);
-    let loras: Vec<(Tensor, Tensor)> = groups(layer)
+    let loras: Vec<(Tensor, Tensor)> = layer
+        .projections()
         .iter()
         .filter_map(|group| group.lora.as_ref())
         .flat_map(|lora| {
@@ -156,7 +168,10 @@ fn forward(layer: &Layer, loras: &[(Tensor, Tensor)], x: &Tensor, batch: &Packed
     // A projection of a group by its place among all seven.
     let apply = |index: usize, group: &Projections, projection: usize, x: &Tensor| {
         let bias = group.bias.as_ref().map(wide);
-        let base = group.part(&x.linear(&wide(&group.weight), bias.as_ref()), projection);
+        let base = group.part(
+            &x.linear(&wide(&group.weight.unpacked()), bias.as_ref()),
+            projection,
+        );
         match (&group.lora, loras.get(index)) {
             (Some(lora), Some((a, b))) => base + x.matmul(&a.tr()).matmul(&b.tr()) * lora.scale,
             _ => base,

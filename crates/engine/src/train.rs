@@ -6,10 +6,12 @@ use std::time::Instant;
 use tch::Device;
 use tunesmith_data::{Row, Rows, epoch_order};
 use tunesmith_protocol::{
-    Check, Checkpoint, Event, Job, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob, TrainStats,
+    Base, Check, Checkpoint, Event, Job, Level, Outcome, Recompute, RowOrder, Step, StopHow, TrainJob,
+    TrainStats,
 };
 
-use crate::adapter::{Adapter, AdapterBase};
+use crate::adapter::Adapter;
+use crate::base::{self, AdapterBase};
 use crate::batch::Packed;
 use crate::checkpoint::{self, State, Tensors};
 use crate::checks;
@@ -77,14 +79,23 @@ pub(crate) fn finite(value: f64) -> Option<f64> {
 pub(crate) struct Passes {
     /// Mean loss over the supervised tokens of all passes.
     pub(crate) loss: f64,
-    tokens: u64,
+    real_tokens: u64,
+    padded_tokens: u64,
     supervised: u64,
     squared_lengths: u64,
 }
 
+/// What changes how a pass is computed and not what it computes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(crate) recompute: Recompute,
+    /// Whether rows stand one after the other without padding.
+    pub(crate) packing: bool,
+}
+
 /// Forward and backward pass of each micro-batch; their gradients add up to that of one big batch (T4), since every
 /// loss is scaled by the supervised tokens of all of them.
-pub(crate) fn accumulate(decoder: &Decoder, micro_batches: &[Vec<&Row>], recompute: Recompute) -> Passes {
+pub(crate) fn accumulate(decoder: &Decoder, micro_batches: &[Vec<&Row>], how: How) -> Passes {
     let supervised: usize = micro_batches
         .iter()
         .flatten()
@@ -94,11 +105,13 @@ pub(crate) fn accumulate(decoder: &Decoder, micro_batches: &[Vec<&Row>], recompu
     let mut passes = Passes::default();
     let mut loss_sum = 0.0;
     for rows in micro_batches {
-        let batch = Packed::new(rows, &decoder.inverse_frequencies, decoder.kind);
+        let lay_out = if how.packing { Packed::new } else { Packed::padded };
+        let batch = lay_out(rows, &decoder.inverse_frequencies, decoder.kind);
         #[cfg(feature = "inject-faults")]
         let scale = crate::faults::scale(scale, &batch);
-        loss_sum += decoder.train_pass(&batch, scale, recompute);
-        passes.tokens += batch.tokens;
+        loss_sum += decoder.train_pass(&batch, scale, how.recompute);
+        passes.real_tokens += batch.real_tokens;
+        passes.padded_tokens += batch.tokens;
         passes.supervised += batch.supervised;
         passes.squared_lengths += batch.squared_lengths;
     }
@@ -121,7 +134,12 @@ pub(crate) fn train(
             "a training needs rows, steps, a micro-batch and an accumulation of at least 1".into(),
         ));
     }
-    let (model, mut decoder) = Decoder::open(&job.model, device, job.dtype)?;
+    let (model, mut decoder) = Decoder::open(&job.model, device, job.dtype, job.quantization)?;
+    decoder.set_attention(job.attention);
+    let how = How {
+        recompute: job.recompute,
+        packing: job.packing,
+    };
     check_rows(&rows, &decoder)?;
     let mut adapter = match &job.start_from {
         Some(dir) => Adapter::load(dir, &decoder.config, device, decoder.kind, true)?,
@@ -141,12 +159,14 @@ pub(crate) fn train(
         state = saved;
     }
     let load_secs = arrived.elapsed().as_secs_f64();
+    let weight_bytes = decoder.weight_bytes();
     log(
         Level::Info,
         format!(
-            "{} adapter parameters over {} rows; loading took {load_secs:.1} s",
+            "{} adapter parameters over {} rows; loading took {load_secs:.1} s, the frozen weights take {:.1} MiB",
             adapter.parameters(),
-            rows.len()
+            rows.len(),
+            weight_bytes as f64 / f64::from(1 << 20)
         ),
     );
 
@@ -157,9 +177,17 @@ pub(crate) fn train(
             .to_string_lossy()
             .into_owned()
     };
-    let base = AdapterBase {
-        fingerprint,
-        dtype: job.dtype.name().to_owned(),
+    let put_on = Base {
+        fingerprint: Some(fingerprint),
+        dtype: job.dtype,
+        quantization: job.quantization,
+    };
+    let other_base = job
+        .start_from
+        .as_deref()
+        .and_then(|dir| base::other_base(dir, &put_on));
+    let trained_on = AdapterBase {
+        base: put_on,
         model: job
             .origin
             .as_ref()
@@ -173,9 +201,11 @@ pub(crate) fn train(
         total_secs: 0.0,
         load_secs,
         trainable_parameters: adapter.parameters(),
+        weight_bytes: Some(weight_bytes),
         peak_bytes: None,
         peak_process_bytes: None,
         adapter: None,
+        other_base,
     };
     memory::reset_process_peak();
     let started = Instant::now();
@@ -192,20 +222,16 @@ pub(crate) fn train(
             .map(|_| (0..job.batch.micro_batch).map(|_| &rows[walk.next()]).collect())
             .collect();
         if step == first {
-            let checked = checks::before_first_step(
-                &mut decoder,
-                &mut adapter,
-                &micro_batches,
-                job.recompute,
-                step == 0,
-            );
+            let checked =
+                checks::before_first_step(&mut decoder, &mut adapter, &micro_batches, how, step == 0);
             checked.iter().for_each(emit);
             // Their time is not the step's, nor is their memory.
             memory::reset_peak(device);
             step_started = Instant::now();
         }
-        let passes = accumulate(&decoder, &micro_batches, job.recompute);
-        state.real_tokens += passes.tokens;
+        let passes = accumulate(&decoder, &micro_batches, how);
+        state.real_tokens += passes.real_tokens;
+        state.padded_tokens += passes.padded_tokens;
         state.supervised_tokens += passes.supervised;
         state.rows_taken += micro_batches.iter().map(|rows| rows.len() as u64).sum::<u64>();
         let loss = passes.loss;
@@ -242,8 +268,7 @@ pub(crate) fn train(
             dt_secs: step_started.elapsed().as_secs_f64(),
             elapsed_secs,
             real_tokens: state.real_tokens,
-            // Rows are packed without padding, so every token computed is a real one.
-            padded_tokens: state.real_tokens,
+            padded_tokens: state.padded_tokens,
             supervised_tokens: state.supervised_tokens,
             squared_lengths: passes.squared_lengths,
             peak_bytes,
@@ -285,7 +310,7 @@ pub(crate) fn train(
     }
     // After a step that is not finite the weights are those of the last good step: worth keeping.
     if stats.steps > 0 && stopped != Some(StopHow::AfterStep) {
-        adapter.save(&whole.run_dir.join("adapter"), &base)?;
+        adapter.save(&whole.run_dir.join("adapter"), &trained_on)?;
         stats.adapter = Some("adapter".into());
     }
     let outcome = Outcome::Train(stats);

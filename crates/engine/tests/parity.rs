@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 use safetensors::SafeTensors;
 use serde::Deserialize;
 use tunesmith_protocol::{
-    Batch, DType, Event, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Outcome, ParentLine, Prompt,
-    Recompute, Request, RowOrder, RunStatus, Schedule, Step, TARGET_MODULES, TrainJob, Work, decode_event,
-    encode,
+    Attention, Batch, DType, Event, Job, LogitsJob, Lora, ModelOrigin, Optimizer, Outcome, ParentLine,
+    Prompt, Quantization, Recompute, Request, RowOrder, RunStatus, Schedule, Step, TARGET_MODULES, TrainJob,
+    Work, decode_event, encode,
 };
 
 const MODELS: [&str; 3] = ["llama", "qwen2", "qwen3"];
@@ -23,6 +23,7 @@ const MODELS: [&str; 3] = ["llama", "qwen2", "qwen3"];
 struct Expected {
     logits: ExpectedLogits,
     training: ExpectedTraining,
+    four_bit: ExpectedCurve,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +47,12 @@ struct ExpectedTraining {
     grad_norm: Vec<f64>,
     lr: Vec<f64>,
     adapter_norms_after: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+struct ExpectedCurve {
+    loss: Vec<f64>,
+    grad_norm: Vec<f64>,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +136,7 @@ fn train_job(model: &str) -> TrainJob {
         model: dir.clone(),
         rows: dir.join("rows.safetensors"),
         dtype: DType::F32,
+        quantization: Quantization::None,
         lora: Lora {
             rank: settings.rank,
             alpha: settings.alpha,
@@ -151,6 +159,8 @@ fn train_job(model: &str) -> TrainJob {
         steps: settings.steps,
         checkpoint_every: None,
         recompute: Recompute::None,
+        packing: true,
+        attention: Attention::Sdpa,
         order: RowOrder::Sequential,
         seed: 0,
         start_from: Some(dir.join("adapter_start")),
@@ -208,6 +218,7 @@ fn logits_are_those_of_transformers_with_and_without_an_adapter() {
                 adapter,
                 prompts,
                 dtype: DType::F32,
+                quantization: Quantization::None,
                 output: output.clone(),
             };
             ended_well(&run(Work::Logits(job), run_dir.path()));
@@ -321,11 +332,60 @@ fn recomputing_layers_changes_no_bit() {
     assert!(adapter(&kept_dir) == adapter(&again_dir), "the adapters differ");
 }
 
-/// Ten steps over shuffled rows with a checkpoint every three.
+#[test]
+fn ten_steps_on_a_base_in_4_bits_are_those_of_peft_and_bitsandbytes() {
+    for model in MODELS {
+        let expected = expected(model);
+        let (steps, _) = train(TrainJob {
+            quantization: Quantization::Nf4,
+            ..train_job(model)
+        });
+        assert_eq!(steps.len(), expected.four_bit.loss.len());
+        for (index, step) in steps.iter().enumerate() {
+            let (loss, norm) = (expected.four_bit.loss[index], expected.four_bit.grad_norm[index]);
+            close(step.loss.unwrap(), loss, 1e-4, &format!("{model} loss {index}"));
+            close(
+                step.grad_norm.unwrap(),
+                norm,
+                1e-3,
+                &format!("{model} gradient norm {index}"),
+            );
+        }
+        // Without 4 bits the numbers are others, so nothing above holds by itself.
+        let apart = (expected.four_bit.loss[0] - expected.training.loss[0]).abs();
+        assert!(apart > 1e-3 * expected.training.loss[0], "{model}: {apart}");
+    }
+}
+
+#[test]
+fn padded_rows_and_attention_written_out_give_the_same_losses() {
+    let job = train_job("qwen3");
+    let (usual, _) = train(job.clone());
+    let (padded, _) = train(TrainJob {
+        packing: false,
+        ..job.clone()
+    });
+    let (eager, _) = train(TrainJob {
+        attention: Attention::Eager,
+        ..job
+    });
+    for ((usual, padded), eager) in usual.iter().zip(&padded).zip(&eager) {
+        for other in [padded, eager] {
+            close(other.loss.unwrap(), usual.loss.unwrap(), 1e-5, "loss");
+            assert_eq!(other.real_tokens, usual.real_tokens);
+        }
+        assert!(padded.padded_tokens > padded.real_tokens);
+        assert!(padded.squared_lengths > usual.squared_lengths);
+        assert_eq!(eager.padded_tokens, eager.real_tokens);
+    }
+}
+
+/// Ten steps over shuffled rows with a checkpoint every three. Padded, so that both counts of tokens go on.
 fn checkpointed_job() -> TrainJob {
     TrainJob {
         checkpoint_every: Some(3),
         order: RowOrder::Shuffled,
+        packing: false,
         ..train_job("llama")
     }
 }
