@@ -239,8 +239,7 @@ pub fn keep(
 /// What [`keep`] kept, where it is the whole of the answers to these questions.
 pub fn kept(run: &Path, name: &str, questions: &Questions) -> Option<(Side, Vec<AnswerRecord>)> {
     // What cannot be read is asked again.
-    let side: Side =
-        serde_json::from_str(&read_text(&run.join("answers").join(format!("{name}.json"))).ok()?).ok()?;
+    let side = read_side(run, name)?;
     let records = read_answers(run, name).ok()?;
     let whole = records
         .iter()
@@ -248,6 +247,12 @@ pub fn kept(run: &Path, name: &str, questions: &Questions) -> Option<(Side, Vec<
         .eq(questions.asked())
         && side.scores.total == records.len();
     whole.then_some((side, records))
+}
+
+/// What [`keep`] counted, where it can be read.
+pub fn read_side(run: &Path, name: &str) -> Option<Side> {
+    let path = run.join("answers").join(format!("{name}.json"));
+    serde_json::from_str(&read_text(&path).ok()?).ok()
 }
 
 /// Reads the answers that [`keep`] wrote.

@@ -7,7 +7,9 @@
 pub mod disk;
 pub mod estimate;
 pub mod evaluate;
+pub mod experiment;
 pub mod files;
+pub mod fit;
 pub mod lines;
 pub mod models;
 pub mod pipeline;

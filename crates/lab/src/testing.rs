@@ -22,9 +22,10 @@ use tunesmith_measure::{
     judge::{CheckId, Finding, Judgement, Severity},
 };
 use tunesmith_protocol::{Event, RunStatus, Step, encode};
+use tunesmith_setup::environments::Engine;
 
 use crate::{
-    estimate::memory_need,
+    estimate::{Place, corrected, need_at_most, record},
     evaluate::{Change, Evaluation, Side},
     files::sha256_hex,
     recipe::Recipe,
@@ -232,6 +233,13 @@ impl TestRun {
             qkv_bias: false,
             qk_norm: false,
         };
+        let place = Place {
+            on_processor: self.device == "cpu",
+            dtype: recipe.dtype(&self.device),
+            plain_attention: false,
+            engine: Engine::Native,
+        };
+        let (need, work) = need_at_most(recipe, &shape, place, 320).expect("modules that carry adapters");
         let manifest = json!({
             "version": RECORD_VERSION,
             "id": id,
@@ -265,7 +273,8 @@ impl TestRun {
             "data": data(),
             "calibration": null,
             "peaks": Peaks { theoretical: None, practical: Some(Tflops(1.0)) },
-            "predicted": memory_need(recipe, &shape, recipe.dtype(&self.device), 320, false).ok(),
+            "predicted": need,
+            "memory": record(&corrected(need, &work, &[]), work, None),
         });
         serde_json::from_value(manifest).expect("a manifest as it is written")
     }
@@ -302,6 +311,7 @@ impl TestRun {
                 ..Timings::default()
             },
             contention: Vec::new(),
+            memory: None,
             training,
         }
     }

@@ -10,7 +10,9 @@ use tunesmith_setup::knowledge::KnowledgeError;
 use tunesmith_setup::plan::PlanError;
 
 use crate::{
+    estimate::EstimateError,
     evaluate::EvaluateError,
+    experiment::ExperimentError,
     files::FileError,
     recipe::RecipeError,
     run::RunError,
@@ -47,6 +49,9 @@ pub enum LabError {
     /// A run cannot go on.
     #[error(transparent)]
     Resume(#[from] ResumeError),
+    /// An experiment.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
     /// The engine.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
@@ -87,6 +92,15 @@ pub enum LabError {
     },
 }
 
+impl From<EstimateError> for LabError {
+    fn from(error: EstimateError) -> Self {
+        match error {
+            EstimateError::Plan(error) => Self::Plan(error),
+            EstimateError::Measure(error) => Self::Measure(error),
+        }
+    }
+}
+
 impl LabError {
     /// Stable name of the fault.
     pub fn code(&self) -> String {
@@ -99,6 +113,7 @@ impl LabError {
             Self::Evaluate(error) => error.code(),
             Self::Run(error) => error.code(),
             Self::Resume(error) => error.code(),
+            Self::Experiment(error) => error.code(),
             Self::Supervisor(error) => error.code(),
             Self::Setup(error) => error.code(),
             Self::Knowledge(error) => error.code(),
@@ -125,6 +140,7 @@ impl LabError {
             Self::Evaluate(error) => error.hints(),
             Self::Run(error) => error.hints(),
             Self::Resume(error) => error.hints(),
+            Self::Experiment(error) => error.hints(),
             Self::Supervisor(error) => error.hints(),
             Self::Setup(error) => error.hints(),
             Self::Knowledge(error) => error.hints(),

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use tunesmith_models::Message;
-use tunesmith_protocol::{Answer, AnswerJob, DType, Prompt, RunStatus, Sampling, Work, encode};
+use tunesmith_protocol::{Answer, AnswerJob, DType, Prompt, Quantization, RunStatus, Sampling, Work, encode};
 
 use crate::{
     evaluate::{AnswerRecord, Questions, Side, keep},
     files::{make_folder, write_whole},
+    recipe::Recipe,
     run::{Journal, Run},
     supervisor::Failure,
     text_to_sql::{Question, TextToSql},
@@ -106,7 +107,7 @@ pub fn evaluate_again(
     observer: &mut dyn Observer,
 ) -> Result<(Side, Vec<AnswerRecord>), LabError> {
     let adapter = if base { None } else { Some(adapter(run)?) };
-    if run.recipe.data.source.is_none() {
+    if !run.recipe.has_questions() {
         return Err(LabError::NotPossible {
             message: format!(
                 "the run {} was not trained on text-to-SQL, so there are no questions to score",
@@ -140,6 +141,44 @@ pub fn evaluate_again(
         questions.asked().len()
     );
     let side = keep(&run.folder, &name, &records, answer_stats(&end), end.wall_secs)?;
+    Ok((side, records))
+}
+
+/// Lets a run's adapter answer the test questions on another base: that of a recipe, which may store the same weights
+/// otherwise (T8). Answers and scores are kept as `answers/tuned` in a folder of their own.
+///
+/// # Errors
+/// [`LabError`] when there is no adapter, the recipe asks no questions, or the engine fails.
+pub fn answer_on_base(
+    run: &Run,
+    recipe: &Recipe,
+    folder: &Path,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<(Side, Vec<AnswerRecord>), LabError> {
+    let adapter = adapter(run)?;
+    let base = Run {
+        recipe: recipe.clone(),
+        manifest: None,
+        ..run.clone()
+    };
+    let session = Session::open(&base, settings, observer)?;
+    let questions = Questions::first(TextToSql::load()?, recipe.evaluate.questions);
+    let evaluate = &recipe.evaluate;
+    let prompts = questions.write_prompts(&session.model.encoder, folder)?;
+    let job = session.job(
+        Some(adapter),
+        prompts,
+        evaluate.max_new_tokens,
+        evaluate.batch_size,
+        None,
+    )?;
+    let (answers, end) = session.answer(job, folder, observer)?;
+    if answers.len() < questions.asked().len() {
+        return Err(missing(answers.len(), questions.asked().len()));
+    }
+    let records = questions.score(&answers)?;
+    let side = keep(folder, "tuned", &records, answer_stats(&end), end.wall_secs)?;
     Ok((side, records))
 }
 
@@ -198,6 +237,7 @@ struct Session<'a> {
     model: OpenModel,
     device: String,
     dtype: DType,
+    quantization: Quantization,
 }
 
 impl<'a> Session<'a> {
@@ -212,6 +252,7 @@ impl<'a> Session<'a> {
             settings,
             model,
             dtype: run.recipe.dtype(&device),
+            quantization: run.recipe.model.quantization,
             device,
         })
     }
@@ -229,6 +270,7 @@ impl<'a> Session<'a> {
             adapter,
             prompts,
             dtype: self.dtype,
+            quantization: self.quantization,
             stop_tokens: self.model.model.stop_tokens()?,
             max_new_tokens,
             batch_size,
@@ -243,7 +285,7 @@ impl<'a> Session<'a> {
         folder: &Path,
         observer: &mut dyn Observer,
     ) -> Result<(Vec<Answer>, crate::supervisor::JobEnd), LabError> {
-        let _lock = self.settings.lock(&self.device, "(generating)")?;
+        let _lock = self.settings.lock(&self.device, "(generating)", observer)?;
         make_folder(folder)?;
         let mut journal = Journal::open(folder)?;
         let stage = StageRun {

@@ -5,7 +5,7 @@ use tunesmith_data::{DataError, RowsReport};
 use tunesmith_measure::judge::{
     AdapterFacts, CheckId, Finding, Judge, Judgement, RowFacts, RunFacts, Severity, Thresholds,
 };
-use tunesmith_protocol::{DType, Event, RunStatus, StopHow};
+use tunesmith_protocol::{Base, DType, Event, RunStatus, StopHow};
 
 use crate::{
     recipe::Recipe,
@@ -25,11 +25,12 @@ impl Judging {
     pub(super) fn new(recipe: &Recipe, manifest: &Manifest) -> Result<Self, LabError> {
         let dtype = recipe.dtype(&manifest.device);
         let adapter = manifest.adapter.as_ref().map(|adapter| AdapterFacts {
-            trained_on: adapter
-                .base
-                .as_ref()
-                .map(|base| (base.fingerprint.clone(), base.dtype.clone())),
-            put_on: (manifest.model.fingerprint.clone(), dtype.name().to_owned()),
+            trained_on: adapter.base.clone(),
+            put_on: Base {
+                fingerprint: Some(manifest.model.fingerprint.clone()),
+                dtype,
+                quantization: recipe.model.quantization,
+            },
         });
         Ok(Self {
             judge: judge(
@@ -134,6 +135,7 @@ fn judge(recipe: &Recipe, dtype: DType, fresh_adapter: bool, rows: RowFacts) -> 
         Thresholds::bundled()?,
         RunFacts {
             dtype,
+            quantization: recipe.model.quantization,
             rows_per_step: (batch.micro_batch * batch.accumulation) as u64,
             fresh_adapter,
             rows,

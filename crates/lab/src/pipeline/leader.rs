@@ -14,9 +14,10 @@ use tunesmith_protocol::{
 use crate::{
     evaluate::{AnswerRecord, Evaluation, Questions, Side, change, keep},
     files::FileError,
+    fit::{SpillGuard, halt_by_spill},
     recipe::Recipe,
     run::{
-        ContentionSample, Journal, LiveRun, Manifest, RECORD_VERSION, Run, Summary, Timings,
+        ContentionSample, Journal, LiveRun, Manifest, MemoryOutcome, RECORD_VERSION, Run, Summary, Timings,
         checkpoint_up_to, now, training_of,
     },
     supervisor::{Engine, Failure, JobEnd, SupervisorError},
@@ -183,12 +184,15 @@ impl Leader<'_> {
             model: self.model.path.clone(),
             rows: self.rows.clone(),
             dtype: self.dtype(),
+            quantization: recipe.model.quantization,
             lora: recipe.lora(),
             optimizer: recipe.optimizer(),
             batch: recipe.batch(),
             steps: recipe.train.steps,
             checkpoint_every: Some(recipe.train.checkpoint_every).filter(|every| *every > 0),
             recompute: recipe.train.recompute,
+            packing: recipe.train.packing,
+            attention: recipe.train.attention,
             order: recipe.order(),
             seed: recipe.train.seed,
             // A checkpoint has the weights of an adapter that the run began from.
@@ -214,13 +218,25 @@ impl Leader<'_> {
             trained_secs: self.earlier.trained_secs,
         };
         let load = Watch::start(Stage::Train);
+        // Before an engine of its own starts, so that what others use is known.
+        let card = self
+            .settings
+            .card
+            .as_ref()
+            .filter(|_| self.manifest.device != "cpu");
+        let mut spill = SpillGuard::start(card);
         let judging = &mut self.judging;
         let end = stage.lead(
             engine,
             work,
             &mut self.journal,
             self.observer,
-            &mut |event, observer| judging.look(event, observer),
+            &mut |event, observer| {
+                let spilled = spill.as_mut().and_then(|guard| guard.look(event));
+                judging
+                    .look(event, observer)
+                    .or_else(|| spilled.as_ref().map(halt_by_spill))
+            },
         );
         self.note_load(load);
         end
@@ -295,6 +311,7 @@ impl Leader<'_> {
             adapter,
             prompts: questions.write_prompts(&self.model.encoder, self.live.folder())?,
             dtype: self.dtype(),
+            quantization: self.recipe.model.quantization,
             stop_tokens: self.model.model.stop_tokens()?,
             max_new_tokens: evaluate.max_new_tokens,
             batch_size: evaluate.batch_size,
@@ -355,6 +372,7 @@ impl Leader<'_> {
                 .exists()
         });
         self.timings.total_secs += self.start.elapsed().as_secs_f64();
+        let engine_stats = course.engine.clone();
         Ok(Summary {
             version: RECORD_VERSION,
             reason: reason(status, failure.as_ref(), self.recipe, adapter.is_some()),
@@ -368,6 +386,17 @@ impl Leader<'_> {
             adapter,
             timings: self.timings,
             contention: self.contention.clone(),
+            memory: self.memory(engine_stats.as_ref()),
+        })
+    }
+
+    /// Predicted memory beside what was measured (X11).
+    fn memory(&self, engine: Option<&TrainStats>) -> Option<MemoryOutcome> {
+        Some(MemoryOutcome {
+            predicted_bytes: self.manifest.predicted?.step_bytes(),
+            corrected_bytes: self.manifest.memory?.step_bytes,
+            measured_bytes: engine.and_then(|stats| stats.peak_bytes),
+            process_bytes: engine.and_then(|stats| stats.peak_process_bytes),
         })
     }
 
@@ -381,6 +410,9 @@ impl Leader<'_> {
                 (_, false) => "the evaluation was turned off",
                 (None, _) => {
                     "data of your own has no questions whose answers can be executed; the loss alone tells what was learned"
+                }
+                (Some(_), _) if !self.recipe.has_questions() => {
+                    "rows of fixed length are there to measure speed and memory; there is nothing to score"
                 }
                 (Some(_), _) => "the recipe asks no questions (evaluate.questions = 0)",
             });

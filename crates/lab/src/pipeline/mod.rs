@@ -14,27 +14,39 @@ mod resume;
 mod start_adapter;
 mod surroundings;
 mod training;
+mod trial;
 
 use std::{path::Path, time::Duration};
 
-use tunesmith_probe::Peak;
+use tunesmith_measure::fit::{LimitWish, MemoryLimit};
+use tunesmith_probe::{Peak, System};
 use tunesmith_protocol::{Event, Job, Level, Step, Work};
-use tunesmith_setup::{Folders, plan::DeviceChoice};
+use tunesmith_setup::{
+    Folders,
+    plan::{DeviceChoice, Plan},
+};
 
 use crate::{
     files::FileError,
+    fit::{PlannedCard, TimedWindow, limit_now, limit_words},
     run::{Journal, LabLine, now, prune_checkpoints},
     stop::StopToken,
-    supervisor::{DeviceLock, Engine, EngineLocation, JobEnd, Limits, SupervisorError, Verdict},
+    supervisor::{DeviceLock, Engine, EngineLocation, JobEnd, Limits, SupervisorError, Verdict, Waiting},
 };
 
-pub use calibration::{CALIBRATION_BUDGET_SECS, StoredCalibration, calibrate, stored_calibration};
+pub use calibration::{
+    CalibrationWish, Conditions, StaleCalibration, StoredCalibration, calibrate, calibrate_as,
+    calibration_secs, stale_calibrations, stored_calibration,
+};
 pub use error::LabError;
-pub use generate::{Ask, Generated, PromptSource, evaluate_again, generate};
+pub use generate::{Ask, Generated, PromptSource, answer_on_base, evaluate_again, generate};
 pub use observer::{Observer, Silent, Stage, Update};
 pub use prepare::shape_of;
 pub use resume::{ResumeError, resume};
+use surroundings::Planned;
+pub(crate) use surroundings::{machine as machine_record, spec_sheet};
 pub use training::train;
+pub(crate) use trial::{TrialJob, TrialLed, lead_trial, predict_trial};
 
 /// What a program brings to every job.
 #[derive(Clone, Debug)]
@@ -59,6 +71,12 @@ pub struct Settings {
     pub spec_peak: Option<Peak>,
     /// Whether the torch has no attention kernels for the card, so that scores are kept in memory.
     pub plain_attention: bool,
+    /// The card that the plan chose; none where everything runs on the processor.
+    pub card: Option<PlannedCard>,
+    /// How much of the card torch may take, against the recipe's.
+    pub memory_limit: Option<LimitWish>,
+    /// Whether a device that another run holds is waited for.
+    pub wait: bool,
 }
 
 impl Settings {
@@ -75,7 +93,14 @@ impl Settings {
     /// # Errors
     /// [`LabError`] when there is no home folder, no engine, no torch, or no such card.
     pub fn for_device(choice: &DeviceChoice) -> Result<Self, LabError> {
-        let folders = Folders::from_env()?;
+        Self::in_folders(Folders::from_env()?, choice)
+    }
+
+    /// As [`Settings::for_device`], with folders that are known already.
+    ///
+    /// # Errors
+    /// [`LabError`] when there is no engine, no torch, or no such card.
+    pub fn in_folders(folders: Folders, choice: &DeviceChoice) -> Result<Self, LabError> {
         let planned = surroundings::on_planned_card(EngineLocation::find(&folders)?, choice)?;
         let device = match choice {
             DeviceChoice::Cpu => Some("cpu".to_owned()),
@@ -84,11 +109,23 @@ impl Settings {
             DeviceChoice::Auto | DeviceChoice::Vendor(_) => None,
         };
         Ok(Self {
+            device,
+            ..Self::on_planned(folders, planned)
+        })
+    }
+
+    /// Settings for this engine, with what the plan for the machine's card gives it.
+    pub fn on_plan(folders: Folders, engine: EngineLocation, plan: &Plan, system: &System) -> Self {
+        Self::on_planned(folders, Planned::of(engine, plan, system))
+    }
+
+    fn on_planned(folders: Folders, planned: Planned) -> Self {
+        Self {
             spec_peak: planned.spec_peak,
             plain_attention: planned.plain_attention,
-            device,
+            card: planned.card,
             ..Self::new(folders, planned.engine)
-        })
+        }
     }
 
     /// Settings for this engine; the rest is the default.
@@ -104,16 +141,71 @@ impl Settings {
             stop: StopToken::new(),
             spec_peak: None,
             plain_attention: false,
+            card: None,
+            memory_limit: None,
+            wait: false,
         }
     }
 
-    fn start_engine(&self) -> Result<Engine, SupervisorError> {
-        Engine::start(&self.engine, self.limits.clone(), &self.stop)
+    /// These settings for a recipe, whose limit of memory counts where the user has set none.
+    fn with_limit_of(&self, wish: LimitWish) -> Self {
+        Self {
+            memory_limit: self.memory_limit.or(Some(wish)),
+            ..self.clone()
+        }
     }
 
-    fn start_trainer(&self) -> Result<Engine, SupervisorError> {
-        let location = self.trainer.as_ref().unwrap_or(&self.engine);
-        Engine::start(location, self.limits.clone(), &self.stop)
+    /// The share of the card that torch may take, by what its driver says is free now. None on a processor, where none is
+    /// wanted, and where the user's own environment sets one and nothing else was said.
+    fn limit_now(&self, device: &str) -> Option<MemoryLimit> {
+        let wish = self.memory_limit.unwrap_or_default();
+        let own = self.trainer().own_memory_fraction();
+        if device == "cpu" || (own.is_some() && wish == LimitWish::Auto) {
+            return None;
+        }
+        limit_now(self.card.as_ref(), wish)
+    }
+
+    fn trainer(&self) -> &EngineLocation {
+        self.trainer.as_ref().unwrap_or(&self.engine)
+    }
+
+    fn start_engine(&self, device: &str) -> Result<Engine, SupervisorError> {
+        self.start(&self.engine, self.limit_now(device))
+    }
+
+    fn start_trainer(&self, limit: Option<MemoryLimit>) -> Result<Engine, SupervisorError> {
+        self.start(self.trainer(), limit)
+    }
+
+    /// Starts an engine with its limit of memory, which torch must have before its first call.
+    fn start(
+        &self,
+        location: &EngineLocation,
+        limit: Option<MemoryLimit>,
+    ) -> Result<Engine, SupervisorError> {
+        let location = location.clone();
+        let location = match limit {
+            Some(limit) => location.with_memory_fraction(limit.fraction),
+            None => location,
+        };
+        Engine::start(&location, self.limits.clone(), &self.stop)
+    }
+
+    /// The device that a run would take place on whose recipe wants this one, e.g. `auto`.
+    ///
+    /// # Errors
+    /// [`LabError`] for a device that cannot be.
+    pub fn device_for(&self, wanted: &str, observer: &mut dyn Observer) -> Result<String, LabError> {
+        self.device(wanted, observer)
+    }
+
+    /// The device that a calibration would take place on.
+    ///
+    /// # Errors
+    /// [`LabError`] for a device that cannot be.
+    pub fn device_to_calibrate(&self, observer: &mut dyn Observer) -> Result<String, LabError> {
+        self.device("auto", observer)
     }
 
     /// The device, decided: the user's choice, else the recipe's. `auto` means the first card where the machine has one
@@ -161,9 +253,59 @@ impl Settings {
         }
     }
 
-    fn lock(&self, device: &str, run: &str) -> Result<DeviceLock, SupervisorError> {
-        DeviceLock::take(self.folders.data(), device, run)
+    /// The device of a recipe, for work that is no run of its own.
+    pub(crate) fn hold(
+        &self,
+        recipe_device: &str,
+        what: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<DeviceLock, LabError> {
+        let device = self.device(recipe_device, observer)?;
+        Ok(self.lock(&device, what, observer)?)
     }
+
+    /// The device for one run, waited for in turn where that is wanted.
+    fn lock(
+        &self,
+        device: &str,
+        run: &str,
+        observer: &mut dyn Observer,
+    ) -> Result<DeviceLock, SupervisorError> {
+        let data_dir = self.folders.data();
+        if !self.wait {
+            return DeviceLock::take(data_dir, device, run);
+        }
+        let mut waits = false;
+        DeviceLock::take_in_turn(data_dir, device, run, &self.stop, &mut |waiting| {
+            if !waits {
+                observer.update(Update::Stage(Stage::Wait));
+                waits = true;
+            }
+            observer.update(Update::Log(Level::Warn, &waiting_words(waiting)));
+        })
+    }
+}
+
+/// Whom a run waits for.
+fn waiting_words(waiting: &Waiting) -> String {
+    let others = match waiting.before {
+        0 => String::new(),
+        1 => "; 1 other waits before this one".to_owned(),
+        many => format!("; {many} others wait before this one"),
+    };
+    format!(
+        "the device {} is in use by {}: waiting until it has ended{others}",
+        waiting.device,
+        waiting.holder.words()
+    )
+}
+
+/// What a run may take of its card, for the log.
+fn limit_line(limit: &MemoryLimit) -> String {
+    format!(
+        "torch may take {}; train.memory_limit sets another limit",
+        limit_words(limit)
+    )
 }
 
 /// One stage of a run on one engine process.
@@ -193,8 +335,9 @@ impl StageRun<'_> {
     ) -> Result<JobEnd, SupervisorError> {
         let engine = match engine {
             Some(engine) => engine,
-            None => self.settings.start_engine()?,
+            None => self.settings.start_engine(self.device)?,
         };
+        let _timed = self.timed()?;
         observer.update(Update::Stage(self.stage));
         self.mark(journal)?;
         let job = Job {
@@ -228,6 +371,15 @@ impl StageRun<'_> {
             }
             on_event(event, observer)
         })
+    }
+
+    /// While a device is measured, downloads of this program wait.
+    fn timed(&self) -> Result<Option<TimedWindow>, FileError> {
+        let is_timed = matches!(self.stage, Stage::Train | Stage::Calibrate | Stage::Try);
+        let name = self.run_dir.file_name().unwrap_or_default().to_string_lossy();
+        is_timed
+            .then(|| TimedWindow::begin(self.settings.folders.data(), &name))
+            .transpose()
     }
 
     fn mark(&self, journal: &mut Journal) -> Result<(), FileError> {

@@ -8,6 +8,8 @@ use tunesmith_protocol::{Level, Progress, Step};
 /// A part of a run, in the order of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Another run has the device.
+    Wait,
     /// Measuring the device.
     Calibrate,
     /// Reading model and data, tokenising.
@@ -24,12 +26,15 @@ pub enum Stage {
     EvaluateAfter,
     /// Generating.
     Generate,
+    /// A few steps on made rows, to see whether settings fit.
+    Try,
 }
 
 impl Stage {
     /// The name in records.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Wait => "wait",
             Self::Calibrate => "calibrate",
             Self::Prepare => "prepare",
             Self::Start => "start",
@@ -38,12 +43,14 @@ impl Stage {
             Self::KeepGood => "keep_good",
             Self::EvaluateAfter => "evaluate_after",
             Self::Generate => "generate",
+            Self::Try => "try",
         }
     }
 
     /// What is going on, for people.
     pub fn title(self) -> &'static str {
         match self {
+            Self::Wait => "waiting for the device",
             Self::Calibrate => "measuring the device",
             Self::Prepare => "reading model and data",
             Self::Start => "starting the engine",
@@ -52,6 +59,7 @@ impl Stage {
             Self::KeepGood => "keeping the last good adapter",
             Self::EvaluateAfter => "questions to the tuned model",
             Self::Generate => "generating",
+            Self::Try => "trying what fits",
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use tunesmith_data::{
-    Content, DataSet, Encoder, Example, LongRows as DataLongRows, Policy, Reading, Rows, RowsInfo, hash_file,
+    Content, DataSet, Document, Encoder, Example, LongRows as DataLongRows, Policy, Reading, Row, Rows,
+    RowsInfo, RowsReport, hash_file,
 };
 use tunesmith_measure::ModelShape;
 use tunesmith_models::{
@@ -15,7 +16,8 @@ use tunesmith_setup::Folders;
 
 use crate::{
     evaluate::Questions,
-    recipe::{DEFAULT_MODEL, DataSection, LongRows, Recipe, TEXT_TO_SQL},
+    fit::ModelName,
+    recipe::{DEFAULT_MODEL, DataSection, FIXED_LENGTH, LongRows, Recipe, TEXT_TO_SQL},
     run::Manifest,
     text_to_sql::TextToSql,
 };
@@ -61,6 +63,15 @@ impl OpenModel {
     /// The model's name in records.
     pub(super) fn name(&self) -> String {
         self.id.as_ref().map_or_else(|| name_of(&self.path), HubId::name)
+    }
+
+    /// The model as tries and runs name it.
+    pub(super) fn to_name(&self) -> ModelName {
+        ModelName {
+            name: self.name(),
+            source: self.id.as_ref().map(ToString::to_string),
+            path: self.path.clone(),
+        }
     }
 
     /// Where the model comes from, for the adapter's record.
@@ -136,7 +147,7 @@ pub(super) fn prepare(
         );
         observer.update(Update::Log(Level::Info, &text));
     }
-    let (rows, report) = model.encoder.rows_of(&content, policy, &mut |done, total| {
+    let (mut rows, mut report) = model.encoder.rows_of(&content, policy, &mut |done, total| {
         let progress = Progress {
             stage: "prepare".to_owned(),
             done,
@@ -146,6 +157,9 @@ pub(super) fn prepare(
         };
         observer.update(Update::Progress(Stage::Prepare, &progress));
     })?;
+    if source == FIXED_LENGTH {
+        whole_rows(&mut rows, &mut report);
+    }
     for warning in report.warnings() {
         observer.update(Update::Log(Level::Warn, &warning));
     }
@@ -179,6 +193,22 @@ fn policy(data: &DataSection, encoder: &Encoder) -> Policy {
     }
 }
 
+/// Leaves out the rows that are shorter than the longest: the last one of a text, and one that would have ended within
+/// a letter (M13).
+fn whole_rows(rows: &mut Rows, report: &mut RowsReport) {
+    let longest = report.longest;
+    rows.rows.retain(|row| row.input_ids.len() == longest);
+    let supervised: Vec<usize> = rows.rows.iter().map(Row::supervised_tokens).collect();
+    report.rows = rows.rows.len();
+    report.real_tokens = rows.tokens();
+    report.supervised_tokens = rows.supervised_tokens();
+    report.supervised_share = report.supervised_tokens as f64 / report.real_tokens.max(1) as f64;
+    report.fewest_supervised = supervised.iter().copied().min().unwrap_or(0);
+    report.most_supervised = supervised.iter().copied().max().unwrap_or(0);
+    report.shortest = longest;
+    report.mean_length = longest as f64;
+}
+
 /// What is trained on, before it is tokenised.
 struct Source {
     content: Content,
@@ -201,6 +231,9 @@ fn source_of(data: &DataSection, questions: usize) -> Result<Source, LabError> {
         });
     }
     let set = TextToSql::load()?;
+    if data.source.as_deref() == Some(FIXED_LENGTH) {
+        return Ok(fixed_length(&set));
+    }
     let examples = set
         .train
         .iter()
@@ -223,6 +256,28 @@ fn source_of(data: &DataSection, questions: usize) -> Result<Source, LabError> {
         reading: None,
         questions: Some(Questions::first(set, questions)),
     })
+}
+
+/// The questions and queries as one text without a line break: where nothing asks for an end, a row has as many tokens
+/// as it may have.
+fn fixed_length(set: &TextToSql) -> Source {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let pairs = set
+        .train
+        .iter()
+        .map(|question| format!("{} {}", words(&question.question), words(&question.sql)));
+    let text = Document {
+        id: FIXED_LENGTH.to_owned(),
+        text: pairs.collect::<Vec<_>>().join(" "),
+        markdown: false,
+    };
+    Source {
+        content: Content::Text(vec![text]),
+        name: FIXED_LENGTH.to_owned(),
+        sha256: set.train_hash().to_owned(),
+        reading: None,
+        questions: None,
+    }
 }
 
 /// A file or folder without where it lies.

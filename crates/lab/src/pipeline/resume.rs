@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tunesmith_data::{ROWS_FILE, Rows};
-use tunesmith_protocol::{Hello, RunStatus};
+use tunesmith_protocol::{Hello, Level, RunStatus};
 
 use crate::{
     evaluate::{Questions, kept},
@@ -18,6 +18,7 @@ use super::{
     LabError, Observer, Settings, Stage, Update,
     judging::Judging,
     leader::{Earlier, Leader},
+    limit_line,
     prepare::OpenModel,
     training::{config_hash, time_box},
 };
@@ -100,25 +101,24 @@ pub fn resume(run: &Run, settings: &Settings, observer: &mut dyn Observer) -> Re
     let entries = read_events(&run.folder)?;
     let settings = &settings_of(run, manifest, &entries, settings);
     let device = settings.device(&recipe.train.device, observer)?;
-    let _lock = settings.lock(&device, &id)?;
+    let _lock = settings.lock(&device, &id, observer)?;
     let live = LiveRun::reopen(run)?;
     observer.update(Update::Run(live.id(), live.folder()));
     observer.update(Update::Stage(Stage::Prepare));
     let model = OpenModel::of_run(manifest)?;
     let rows = run.folder.join("rows").join(ROWS_FILE);
     let rows_sha256 = Rows::read(&rows)?.sha256();
-    let set = recipe
-        .data
-        .source
-        .as_ref()
-        .map(|_| TextToSql::load())
-        .transpose()?;
+    let set = recipe.has_questions().then(TextToSql::load).transpose()?;
     let prepare_secs = start.elapsed().as_secs_f64();
     if settings.stop.asked().is_some() {
         return Err(LabError::Stopped);
     }
     observer.update(Update::Stage(Stage::Start));
-    let engine = settings.start_engine()?;
+    let limit = settings.limit_now(&device);
+    if let Some(limit) = &limit {
+        observer.update(Update::Log(Level::Info, &limit_line(limit)));
+    }
+    let engine = settings.start(&settings.engine, limit)?;
     let differences = differences(&Now {
         recipe,
         manifest,
@@ -185,14 +185,14 @@ pub fn resume(run: &Run, settings: &Settings, observer: &mut dyn Observer) -> Re
 /// As the run was begun: with its threads, unless the user chose others, and without an evaluation where none was
 /// made before the training.
 fn settings_of(run: &Run, manifest: &Manifest, entries: &[Entry], settings: &Settings) -> Settings {
-    let asks = run.recipe.data.source.is_some() && run.recipe.evaluate.questions > 0;
+    let asks = run.recipe.asks_questions();
     let asked = entries.iter().any(|entry| {
         matches!(entry, Entry::Lab(LabLine::Stage { stage, .. }) if stage == Stage::EvaluateBefore.name())
     });
     Settings {
         threads: settings.threads.or(manifest.threads),
         evaluate: settings.evaluate && (asked || !asks),
-        ..settings.clone()
+        ..settings.with_limit_of(run.recipe.train.memory_limit)
     }
 }
 

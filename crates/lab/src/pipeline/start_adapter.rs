@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use tunesmith_protocol::Base;
 
 use crate::{
     files::{read_text, sha256_hex},
     recipe::Recipe,
-    run::{AdapterBase, AdapterRecord},
+    run::AdapterRecord,
 };
 
 use super::LabError;
@@ -72,7 +73,7 @@ pub(super) fn read(recipe: &Recipe) -> Result<Option<AdapterRecord>, LabError> {
     }))
 }
 
-fn base(folder: &Path) -> Result<Option<AdapterBase>, LabError> {
+fn base(folder: &Path) -> Result<Option<Base>, LabError> {
     let path = folder.join("tunesmith_base.json");
     if !path.exists() {
         return Ok(None);

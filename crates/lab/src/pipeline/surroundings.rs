@@ -6,16 +6,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde_json::{Value, json};
 use tunesmith_measure::{Peaks, Tflops, practical_peak};
-use tunesmith_probe::{CpuSnapshot, LIVE, Peak, gpus};
+use tunesmith_probe::{CpuSnapshot, LIVE, Peak, System, gpus};
 use tunesmith_protocol::DType;
 use tunesmith_setup::environments::Engine;
 use tunesmith_setup::knowledge::Knowledge;
-use tunesmith_setup::plan::{DeviceChoice, PlanRequest, plan};
+use tunesmith_setup::plan::{DeviceChoice, Plan, PlanRequest, plan};
 use tunesmith_setup::{Folders, model};
 
-use crate::{estimate::plain_attention, supervisor::EngineLocation};
+use crate::{estimate::plain_attention, fit::PlannedCard, supervisor::EngineLocation};
 
 use crate::run::{CalibrationRecord, ContentionSample, MachineRecord, now};
 
@@ -27,21 +26,21 @@ const TELLING_PREFIXES: [&str; 14] = [
     "ROCBLAS_", "TORCH_",
 ];
 
-/// Cores that others keep busy from which on a measurement is worth a warning.
-const TELLING_CORES: f64 = 0.3;
-
 /// Those that an engine is started with, by name.
 pub(super) fn environment() -> BTreeMap<String, String> {
     let (name, policy) = tunesmith_setup::wait_policy();
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| {
-            name == "LD_PRELOAD"
-                || name == "ROCR_VISIBLE_DEVICES"
-                || TELLING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        })
+        .filter(|(name, _)| is_telling(name))
         .chain([(name.to_owned(), policy)])
         .collect()
+}
+
+/// Whether a variable can change what torch or a driver does.
+pub(super) fn is_telling(name: &str) -> bool {
+    name == "LD_PRELOAD"
+        || name == "ROCR_VISIBLE_DEVICES"
+        || TELLING_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The file of the model that set-up installs.
@@ -50,7 +49,7 @@ pub(super) fn default_model(folders: &Folders) -> Result<PathBuf, LabError> {
 }
 
 /// This machine with its cards.
-pub(super) fn machine() -> MachineRecord {
+pub(crate) fn machine() -> MachineRecord {
     let root = Path::new(LIVE);
     MachineRecord {
         machine: tunesmith_probe::machine(root),
@@ -66,6 +65,22 @@ pub(super) struct Planned {
     pub(super) spec_peak: Option<Peak>,
     /// The planned torch has no attention kernels for the card, so that scores are kept.
     pub(super) plain_attention: bool,
+    /// The card.
+    pub(super) card: Option<PlannedCard>,
+}
+
+impl Planned {
+    /// An engine with what the plan for a machine's card gives it.
+    pub(super) fn of(engine: EngineLocation, plan: &Plan, system: &System) -> Self {
+        let card = plan.card.as_ref();
+        let gpu = card.and_then(|card| Some((card, system.gpus.get(card.index)?)));
+        Self {
+            engine: engine.with_plan(plan),
+            spec_peak: gpu.and_then(|(_, gpu)| gpu.peak.clone()),
+            plain_attention: plain_attention(plan),
+            card: gpu.and_then(|(card, gpu)| PlannedCard::of(gpu, card.integrated, system.platform)),
+        }
+    }
 }
 
 /// An engine whose torch is for cards gets the flags and the mask of the plan for this machine. Where no plan can be
@@ -76,6 +91,7 @@ pub(super) fn on_planned_card(engine: EngineLocation, choice: &DeviceChoice) -> 
         engine,
         spec_peak: None,
         plain_attention: false,
+        card: None,
     };
     if engine.usable_cards().is_none() || *choice == DeviceChoice::Cpu {
         return Ok(as_it_is(engine));
@@ -92,33 +108,25 @@ pub(super) fn on_planned_card(engine: EngineLocation, choice: &DeviceChoice) -> 
         ..PlanRequest::new(Engine::Native)
     };
     match plan(&system, &knowledge, &request) {
-        Ok(plan) => Ok(Planned {
-            engine: engine.with_plan(&plan),
-            plain_attention: plain_attention(&plan),
-            spec_peak: plan
-                .card
-                .and_then(|card| system.gpus.get(card.index)?.peak.clone()),
-        }),
+        Ok(plan) => Ok(Planned::of(engine, &plan, &system)),
         Err(error) if by_name => Err(error.into()),
         Err(_) => Ok(as_it_is(engine)),
     }
 }
 
-/// What decides how fast a machine computes: a stored calibration holds as long as this stays the same.
-pub(super) fn identity(record: &MachineRecord) -> Value {
-    let machine = &record.machine;
-    json!({
-        "cpu_model": machine.cpu_model,
-        "cpu_features": machine.cpu_features,
-        "usable_cores": machine.usable_cores(),
-        "kernel": machine.kernel,
-        "gpus": record.gpus,
-    })
-}
-
 /// What cannot be told counts as no: bf16 is then one small product, labelled emulated.
 pub(super) fn bf16_in_hardware(record: &MachineRecord) -> bool {
     record.machine.bf16_in_hardware().unwrap_or(false)
+}
+
+/// What a card's spec sheet promises in a number format, where that is known.
+pub(crate) fn spec_sheet(peak: &Peak, dtype: DType) -> Option<Tflops> {
+    let promised = match dtype {
+        DType::Bf16 => peak.bf16_flops_per_sec,
+        DType::F16 => peak.fp16_flops_per_sec,
+        DType::F32 => None,
+    };
+    promised.map(|flops| Tflops(flops / 1e12))
 }
 
 /// The peaks that MFU is counted against. The spec sheet's is that of the card; a processor's depends on clocks that no
@@ -128,13 +136,8 @@ pub(super) fn peaks(
     calibration: Option<&CalibrationRecord>,
     spec_peak: Option<&Peak>,
 ) -> Peaks {
-    let promised = spec_peak.and_then(|peak| match dtype {
-        DType::Bf16 => peak.bf16_flops_per_sec,
-        DType::F16 => peak.fp16_flops_per_sec,
-        DType::F32 => None,
-    });
     Peaks {
-        theoretical: promised.map(|flops| Tflops(flops / 1e12)),
+        theoretical: spec_peak.and_then(|peak| spec_sheet(peak, dtype)),
         practical: calibration
             .and_then(|calibration| practical_peak(&calibration.result, dtype))
             .map(|peak| peak.tflops),
@@ -160,20 +163,14 @@ impl Watch {
     /// The sample, and a sentence where others took enough to change what is measured.
     pub(super) fn end(self) -> (ContentionSample, Option<String>) {
         let seen = self.snapshot.load_since(Path::new(LIVE), &[std::process::id()]);
-        let warning = seen.other_cores.filter(|cores| *cores >= TELLING_CORES).map(|cores| {
-            let names: Vec<&str> = seen.busy_processes.iter().take(3).map(|process| process.name.as_str()).collect();
-            let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-            format!(
-                "other programs{names} kept {cores:.1} cores busy during this stage: its times are longer than they need be"
-            )
-        });
-        (
-            ContentionSample {
-                stage: self.stage.name().to_owned(),
-                at: self.at,
-                seen,
-            },
-            warning,
-        )
+        let sample = ContentionSample {
+            stage: self.stage.name().to_owned(),
+            at: self.at,
+            seen,
+        };
+        let warning = sample
+            .disturbance(false)
+            .map(|(_, others)| format!("{others} during this stage: its times are longer than they need be"));
+        (sample, warning)
     }
 }

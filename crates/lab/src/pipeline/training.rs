@@ -1,15 +1,26 @@
 //! Begins a training run: from its recipe to a run folder with rows and manifest, which a [`Leader`] then leads.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use tunesmith_data::RowsReport;
-use tunesmith_measure::{MemoryNeed, ModelShape, judge::RowFacts};
-use tunesmith_protocol::RunStatus;
+use tunesmith_data::Rows;
+use tunesmith_measure::{
+    LoraShape, MemoryNeed,
+    calibration::unusable,
+    fit::{Fit, MemoryLimit},
+    judge::RowFacts,
+};
+use tunesmith_protocol::{Level, RunStatus};
+use tunesmith_setup::{environments::Engine as EngineKind, human_bytes};
 
 use crate::{
-    estimate::memory_need,
+    estimate::{Place, corrected, held_here, record, work_of_rows},
     evaluate::Evaluation,
     files::make_folder,
+    fit::ModelName,
     recipe::{HashParts, Recipe},
     run::{
         AdapterRecord, DataRecord, Journal, LiveRun, Manifest, ModelRecord, RECORD_VERSION, Run, Summary,
@@ -23,6 +34,7 @@ use super::{
     calibration::stored_calibration,
     judging::{Judging, facts_of_error},
     leader::{Course, Earlier, Leader, reason},
+    limit_line,
     prepare::{OpenModel, Prepared, prepare, shape_of},
     start_adapter, surroundings,
 };
@@ -35,7 +47,9 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     let start = Instant::now();
     recipe.check()?;
     let device = settings.device(&recipe.train.device, observer)?;
-    let lock = settings.lock(&device, "(preparing)")?;
+    refuse_wrong_values(recipe, settings, &device)?;
+    let settings = &settings.with_limit_of(recipe.train.memory_limit);
+    let lock = settings.lock(&device, "(preparing)", observer)?;
     observer.update(Update::Stage(Stage::Prepare));
     let model = OpenModel::open(recipe, &settings.folders)?;
     let adapter = start_adapter::read(recipe)?;
@@ -52,14 +66,24 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
         return Err(LabError::Stopped);
     }
     observer.update(Update::Stage(Stage::Start));
-    let engine = settings.start_trainer()?;
+    let limit = settings.limit_now(&device);
+    if let Some(limit) = &limit {
+        observer.update(Update::Log(Level::Info, &limit_line(limit)));
+    }
+    let engine = settings.start_trainer(limit)?;
     let dtype = recipe.dtype(&device);
     let mut recipe = recipe.resolved(&device, dtype, &model.path);
     if let Some(id) = &model.id {
         // The branch may mean something else tomorrow.
         recipe.model.source = Some(id.to_string());
     }
-    let manifest = manifest(&recipe, settings, &device, &model, &prepared, adapter, &engine)?;
+    let around = Around {
+        device: &device,
+        adapter,
+        limit,
+    };
+    let manifest = manifest(&recipe, settings, &model, &prepared, around, &engine)?;
+    warn_where_it_may_not_fit(&manifest, observer);
     let live = LiveRun::create(&settings.folders.runs(), &recipe, &manifest.config_hash)?;
     lock.name_run(live.id())?;
     observer.update(Update::Run(live.id(), live.folder()));
@@ -109,6 +133,32 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     }
 }
 
+/// What computes wrongly must not train, however fast it is (X8). Another engine brings a torch of its own, of which the
+/// calibration says nothing.
+fn refuse_wrong_values(recipe: &Recipe, settings: &Settings, device: &str) -> Result<(), LabError> {
+    if settings.trainer.is_some() {
+        return Ok(());
+    }
+    let dtype = recipe.dtype(device);
+    let wrong =
+        stored_calibration(settings, device).and_then(|stored| unusable(&stored.record.result, dtype));
+    wrong.map_or(Ok(()), |wrong| {
+        Err(LabError::NotPossible {
+            message: format!(
+                "the calibration of {device} found wrong values, so nothing can be trained on it in {}: {wrong}",
+                dtype.name()
+            ),
+            hints: vec![
+                "`tunesmith doctor` says whether this torch fits the card".to_owned(),
+                "`tunesmith calibrate --again` measures anew, after a change of torch, driver or flags"
+                    .to_owned(),
+                "train in another format (`--set train.dtype=\"f32\"`) or on the processor (`--device cpu`)"
+                    .to_owned(),
+            ],
+        })
+    })
+}
+
 /// Keeps the record of a run whose rows could not be made, for a reason that belongs to the judge.
 fn refuse(
     recipe: &Recipe,
@@ -154,6 +204,7 @@ fn refuse(
             ..Timings::default()
         },
         contention: Vec::new(),
+        memory: None,
     })?;
     let folder = live.folder().to_owned();
     drop(live);
@@ -165,15 +216,22 @@ pub(super) fn time_box(recipe: &Recipe) -> Duration {
     Duration::from_secs_f64(recipe.train.time_box_minutes * 60.0)
 }
 
+/// What a run begins with.
+struct Around<'a> {
+    device: &'a str,
+    adapter: Option<AdapterRecord>,
+    limit: Option<MemoryLimit>,
+}
+
 fn manifest(
     recipe: &Recipe,
     settings: &Settings,
-    device: &str,
     model: &OpenModel,
     prepared: &Prepared,
-    adapter: Option<AdapterRecord>,
+    around: Around<'_>,
     engine: &Engine,
 ) -> Result<Manifest, LabError> {
+    let device = around.device;
     let hello = engine.hello();
     let fingerprint = model.model.fingerprint()?;
     let rows_sha256 = prepared.rows.sha256();
@@ -202,7 +260,7 @@ fn manifest(
             settings.spec_peak.as_ref().filter(|_| device != "cpu"),
         ),
         machine: surroundings::machine(),
-        environment: surroundings::environment(),
+        environment: environment(settings, around.limit.as_ref()),
         model: ModelRecord {
             name: model.name(),
             source: model.id.as_ref().map(ToString::to_string),
@@ -221,27 +279,82 @@ fn manifest(
             test_sha256,
             report: prepared.info.report.clone(),
         },
-        adapter,
+        adapter: around.adapter,
         calibration,
-        predicted: predicted(recipe, settings, device, &shape, &prepared.info.report),
+        predicted: None,
+        memory: None,
     };
+    let manifest = with_prediction(manifest, recipe, settings, &prepared.rows, around.limit);
     Ok(Manifest {
         config_hash: config_hash(recipe, &manifest, settings.evaluate),
         ..manifest
     })
 }
 
-/// By formula, with the longest row that there is. Modules that carry no adapter are refused elsewhere.
-fn predicted(
+/// The variables of an engine that is started with this limit.
+fn environment(settings: &Settings, limit: Option<&MemoryLimit>) -> BTreeMap<String, String> {
+    let mut variables = surroundings::environment();
+    if let Some(limit) = limit {
+        let location = settings.trainer().clone().with_memory_fraction(limit.fraction);
+        variables.extend(location.limit_variable());
+    }
+    variables
+}
+
+/// With the memory that the training should need, by formula from its very rows and corrected by what earlier runs here
+/// held (X11). Modules that carry no adapter are refused elsewhere.
+fn with_prediction(
+    manifest: Manifest,
     recipe: &Recipe,
     settings: &Settings,
-    device: &str,
-    shape: &ModelShape,
-    rows: &RowsReport,
-) -> Option<MemoryNeed> {
-    let plain_attention = device != "cpu" && settings.plain_attention;
-    let (dtype, longest) = (recipe.dtype(device), rows.longest as u64);
-    memory_need(recipe, shape, dtype, longest, plain_attention).ok()
+    rows: &Rows,
+    limit: Option<MemoryLimit>,
+) -> Manifest {
+    let Ok(lora) = LoraShape::new(recipe.lora.rank as u64, &recipe.lora.target_modules) else {
+        return manifest;
+    };
+    let on_processor = manifest.device == "cpu";
+    let place = Place {
+        on_processor,
+        dtype: recipe.dtype(&manifest.device),
+        plain_attention: !on_processor && settings.plain_attention,
+        engine: if settings.trainer.is_some() {
+            EngineKind::Hf
+        } else {
+            EngineKind::Native
+        },
+    };
+    let Some(work) = work_of_rows(recipe, place, rows, &manifest.model.shape, &lora) else {
+        return manifest;
+    };
+    let name = ModelName::of(&manifest.model);
+    let held = held_here(&settings.folders, &manifest.engine, &name);
+    let predicted = corrected(MemoryNeed::of(&manifest.model.shape, &lora, &work), &work, &held);
+    Manifest {
+        predicted: Some(predicted.need),
+        memory: Some(record(&predicted, work, limit)),
+        ..manifest
+    }
+}
+
+/// What a run will most likely run out of is said before it does.
+fn warn_where_it_may_not_fit(manifest: &Manifest, observer: &mut dyn Observer) {
+    let Some(memory) = manifest.memory else { return };
+    let room = memory.limit.map(|limit| limit.bytes).or_else(|| {
+        let free = tunesmith_probe::load(Path::new(tunesmith_probe::LIVE)).available_memory_bytes;
+        free.filter(|_| memory.work.on_processor)
+    });
+    let Some(room) = room else { return };
+    let fit = Fit::of(memory.bytes, memory.margin, room);
+    if matches!(fit, Fit::Uncertain | Fit::DoesNotFit) {
+        let text = format!(
+            "this training needs about {}, which {} into {}; `tunesmith fit` shows what would",
+            human_bytes(memory.bytes),
+            fit.words(),
+            human_bytes(room)
+        );
+        observer.update(Update::Log(Level::Warn, &text));
+    }
 }
 
 /// The hash of a run from the rest of its manifest.

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use tunesmith_models::hub::HubId;
 use tunesmith_protocol::TARGET_MODULES;
 
-use super::{DEFAULT_MODEL, Recipe, RecipeError, TEXT_TO_SQL, error::closest};
+use super::{DEFAULT_MODEL, FIXED_LENGTH, Recipe, RecipeError, TEXT_TO_SQL, error::closest};
 
 /// More than this is a typing error and not a plan: the fixed test split has 300 questions.
 const MOST_QUESTIONS: usize = 300;
@@ -125,8 +125,18 @@ fn name(name: &str) -> Result<(), RecipeError> {
 
 fn sources(recipe: &Recipe) -> Result<(), RecipeError> {
     let pairs = [
-        ("model", &recipe.model.source, &recipe.model.path, DEFAULT_MODEL),
-        ("data", &recipe.data.source, &recipe.data.path, TEXT_TO_SQL),
+        (
+            "model",
+            &recipe.model.source,
+            &recipe.model.path,
+            &[DEFAULT_MODEL][..],
+        ),
+        (
+            "data",
+            &recipe.data.source,
+            &recipe.data.path,
+            &[TEXT_TO_SQL, FIXED_LENGTH][..],
+        ),
     ];
     for (section, source, path, known) in pairs {
         let key = if section == "model" {
@@ -148,21 +158,25 @@ fn sources(recipe: &Recipe) -> Result<(), RecipeError> {
                     key,
                     "nothing",
                     &format!("[{section}] needs a source or a path"),
-                    &format!("source = \"{known}\", or path = \"…\""),
+                    &format!("source = \"{}\", or path = \"…\"", known[0]),
                 ));
             }
             (Some(name), None) if section == "model" && name.contains('/') => {
                 name.parse::<HubId>()?;
             }
-            (Some(name), None) if name != known => {
-                let near = closest(name, [known])
+            (Some(name), None) if !known.contains(&name.as_str()) => {
+                let near = closest(name, known.iter().copied())
                     .map_or_else(String::new, |near| format!("did you mean `{near}`? "));
                 return Err(impossible(
                     key,
                     format!("\"{name}\""),
                     "no such source is known",
                     &format!(
-                        "{near}the known source is `{known}`; {}",
+                        "{near}{}; {}",
+                        match known {
+                            [known] => format!("the known source is `{known}`"),
+                            known => format!("the known sources are `{}`", known.join("` and `")),
+                        },
                         match section {
                             "model" => "a model of a hub is named owner/name, one of your own by path",
                             _ => "a file of your own is named by path",

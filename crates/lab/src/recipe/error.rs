@@ -161,25 +161,33 @@ pub(super) fn did_you_mean(name: &str) -> String {
     format!("did you mean `{name}`?")
 }
 
+/// The recipe to compare with.
+const EXAMPLE: &str = "recipes/quickstart.toml";
+
 /// A serde fault with its line, and with the nearest known name where a name is unknown.
 pub(super) fn invalid(error: &toml::de::Error, text: &str, origin: &str) -> RecipeError {
+    toml_fault(&format!("recipe {origin}"), EXAMPLE, error, text)
+}
+
+/// The same for any file of people; `file` names it in the message, `example` is one to compare with.
+pub(crate) fn toml_fault(file: &str, example: &str, error: &toml::de::Error, text: &str) -> RecipeError {
     let line = error
         .span()
         .map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let place = match line {
-        Some(line) => format!("recipe {origin}, line {line}"),
-        None => format!("recipe {origin}"),
+        Some(line) => format!("{file}, line {line}"),
+        None => file.to_owned(),
     };
-    from_message(place, error.message())
+    from_message(place, error.message(), example)
 }
 
 /// A fault found after overrides were applied, where there is no line to point at.
 pub(super) fn invalid_override(message: &str) -> RecipeError {
-    from_message("the recipe with its settings".to_owned(), message)
+    from_message("the recipe with its settings".to_owned(), message, EXAMPLE)
 }
 
 /// serde lists the known names in backticks after the unknown one, which keeps the suggestion in step with the types.
-fn from_message(place: String, message: &str) -> RecipeError {
+fn from_message(place: String, message: &str, example: &str) -> RecipeError {
     let message = message.trim().replace('\n', " ");
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown_key = message.starts_with("unknown field");
@@ -200,7 +208,7 @@ fn from_message(place: String, message: &str) -> RecipeError {
         );
     } else if let Some(field) = message.strip_prefix("missing field ") {
         text = format!("the key {field} is missing");
-        hints.push("compare with recipes/quickstart.toml".to_owned());
+        hints.push(format!("compare with {example}"));
     }
     RecipeError::Invalid {
         place,

@@ -12,12 +12,16 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tunesmith_data::Columns;
-use tunesmith_protocol::{Batch, DType, Lora, Optimizer, Recompute, RowOrder, Schedule, TARGET_MODULES};
+use tunesmith_measure::fit::LimitWish;
+use tunesmith_protocol::{
+    Attention, Batch, DType, Lora, Optimizer, Quantization, Recompute, RowOrder, Schedule, TARGET_MODULES,
+};
 
 use crate::files::{canonical_json, read_text, sha256_hex};
 
 pub(crate) use checks::check_device;
 pub use error::RecipeError;
+pub(crate) use error::{closest, toml_fault};
 use error::{invalid, invalid_override};
 
 /// The recipes that come with the program: name and text.
@@ -50,6 +54,10 @@ pub const DEFAULT_MODEL: &str = "smollm2-135m-instruct";
 /// The data set that comes with the program.
 pub const TEXT_TO_SQL: &str = "text-to-sql";
 
+/// Rows of exactly `max_length` tokens, made of the same texts: every step counts the same tokens, so speed and memory
+/// are measured without the spread of row lengths (M13). There is nothing to score.
+pub const FIXED_LENGTH: &str = "fixed-length";
+
 /// What one run does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +87,7 @@ pub struct Recipe {
     pub evaluate: EvaluateSection,
 }
 
-/// Which model is tuned: exactly one of the two.
+/// Which model is tuned: exactly one of `source` and `path`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelSection {
@@ -90,6 +98,9 @@ pub struct ModelSection {
     /// A GGUF file, or a folder with config.json and safetensors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
+    /// How its linear weights are stored while it is tuned and asked: `none` or `nf4`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub quantization: Quantization,
 }
 
 /// What it is tuned on: exactly one of `source` and `path`.
@@ -222,6 +233,12 @@ pub struct TrainSection {
     /// What the backward pass computes again.
     #[serde(default = "TrainSection::recompute_none")]
     pub recompute: Recompute,
+    /// Whether rows stand one after the other without padding.
+    #[serde(default = "TrainSection::packed", skip_serializing_if = "is_yes")]
+    pub packing: bool,
+    /// How attention is computed: `sdpa` or `eager`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attention: Attention,
     /// Number format of weights and activations.
     #[serde(default)]
     pub dtype: DTypeChoice,
@@ -237,11 +254,17 @@ pub struct TrainSection {
     /// Steps between checkpoints, from which the run can go on when it was cut short; 0 writes none.
     #[serde(default = "TrainSection::default_checkpoint_every")]
     pub checkpoint_every: u64,
+    /// How much of a card's memory torch may take: `auto`, a share such as `0.8`, a size such as `20 GiB`, or `off`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memory_limit: LimitWish,
 }
 
 impl TrainSection {
     fn one() -> usize {
         1
+    }
+    fn packed() -> bool {
+        true
     }
     fn recompute_none() -> Recompute {
         Recompute::None
@@ -258,6 +281,16 @@ impl TrainSection {
     fn default_checkpoint_every() -> u64 {
         20
     }
+}
+
+/// A key at its default is not written, so that recipes from before there was one keep their text and their hash.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_yes(flag: &bool) -> bool {
+    *flag
 }
 
 /// The evaluation before and after.
@@ -306,7 +339,12 @@ pub struct HashParts<'a> {
 impl Recipe {
     /// Whether a run of it asks test questions before and after: there are some for the data set, and it wants any.
     pub fn asks_questions(&self) -> bool {
-        self.data.source.is_some() && self.evaluate.questions > 0
+        self.has_questions() && self.evaluate.questions > 0
+    }
+
+    /// Whether there are test questions for its data set.
+    pub fn has_questions(&self) -> bool {
+        self.data.source.as_deref() == Some(TEXT_TO_SQL)
     }
 
     /// Reads a recipe from TOML text; `origin` names it in messages.
@@ -364,6 +402,14 @@ impl Recipe {
         Ok(recipe)
     }
 
+    /// Every value by section and key, also those that files leave out at their default. Empty where a path in it is not
+    /// UTF-8, which [`Self::check`] refuses.
+    pub fn values(&self) -> toml::Table {
+        let mut table = toml::Table::try_from(self).unwrap_or_default();
+        overrides::complete(&mut table);
+        table
+    }
+
     /// Refuses values that cannot work.
     ///
     /// # Errors
@@ -399,8 +445,8 @@ impl Recipe {
         }
     }
 
-    /// SHA-256 over everything that changes the result and nothing else: names, paths, the time box
-    /// and the interval of checkpoints are left out.
+    /// SHA-256 over everything that changes the result and nothing else: names, paths, the time box, the limit of
+    /// memory and the interval of checkpoints are left out.
     pub fn config_hash(&self, parts: &HashParts<'_>) -> String {
         // A recipe holds no map with other than string keys, so it always becomes JSON.
         let mut recipe = serde_json::to_value(self).unwrap_or(Value::Null);
@@ -415,6 +461,7 @@ impl Recipe {
             ["train", "time_box_minutes"],
             ["train", "checkpoint_every"],
             ["train", "device"],
+            ["train", "memory_limit"],
         ] {
             remove(&mut recipe, &path);
         }
@@ -431,6 +478,11 @@ impl Recipe {
         // Without one the hash is what it was before recipes could name one.
         if let (Some(adapter), Some(whole)) = (parts.adapter, whole.as_object_mut()) {
             whole.insert("adapter".to_owned(), adapter.into());
+        }
+        // As above; the section it stands in says where the model lies and is left out.
+        let quantization = self.model.quantization;
+        if let (false, Some(whole)) = (is_default(&quantization), whole.as_object_mut()) {
+            whole.insert("quantization".to_owned(), quantization.name().into());
         }
         sha256_hex(canonical_json(&whole).as_bytes())
     }
@@ -472,7 +524,7 @@ impl Recipe {
         RowOrder::Shuffled
     }
 
-    /// The recipe as TOML, every key written out.
+    /// The recipe as TOML, every key written out but for those that are absent at their default.
     ///
     /// # Errors
     /// [`RecipeError`] when a value has no TOML form (a path that is not UTF-8).

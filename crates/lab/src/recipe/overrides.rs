@@ -11,8 +11,40 @@ use super::{
 /// Alternatives of which a section holds one; setting one removes the other.
 const ALTERNATIVES: [(&str, &str); 2] = [("source", "path"), ("path", "source")];
 
+/// Keys that are absent at their default, with it: for a setting they are there.
+const ABSENT: [(&str, &str, Absent); 4] = [
+    ("model", "quantization", Absent::Text("none")),
+    ("train", "packing", Absent::Flag(true)),
+    ("train", "attention", Absent::Text("sdpa")),
+    ("train", "memory_limit", Absent::Text("auto")),
+];
+
+#[derive(Clone, Copy)]
+enum Absent {
+    Text(&'static str),
+    Flag(bool),
+}
+
+impl From<Absent> for Value {
+    fn from(absent: Absent) -> Self {
+        match absent {
+            Absent::Text(text) => Self::String(text.to_owned()),
+            Absent::Flag(flag) => Self::Boolean(flag),
+        }
+    }
+}
+
 /// A key that is absent where it says nothing.
 const START_FROM: &str = "lora.start_from";
+
+/// Adds the keys that are absent at their default.
+pub(super) fn complete(table: &mut Table) {
+    for (section, name, absent) in ABSENT {
+        if let Some(Value::Table(section)) = table.get_mut(section) {
+            section.entry(name).or_insert_with(|| absent.into());
+        }
+    }
+}
 
 pub(super) fn apply(table: &mut Table, setting: &str) -> Result<(), RecipeError> {
     let Some((key, text)) = setting.split_once('=') else {
@@ -22,6 +54,7 @@ pub(super) fn apply(table: &mut Table, setting: &str) -> Result<(), RecipeError>
     };
     let (key, text) = (key.trim(), text.trim());
     let given = parse(text);
+    complete(table);
 
     let (section, name) = match key.split_once('.') {
         Some((section, name)) => (Some(section), name),

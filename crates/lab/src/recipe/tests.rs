@@ -120,6 +120,31 @@ fn settings_keep_the_type_of_their_key() {
 }
 
 #[test]
+fn knobs_that_are_absent_at_their_default_can_be_set_and_come_back() {
+    for (setting, line) in [
+        ("model.quantization=nf4", "quantization = \"nf4\""),
+        ("train.packing=false", "packing = false"),
+        ("train.attention=eager", "attention = \"eager\""),
+    ] {
+        let recipe = set(setting).unwrap();
+        let text = recipe.to_toml().unwrap();
+        assert!(text.lines().any(|written| written == line), "{text}");
+        assert_eq!(Recipe::parse(&text, "recipe.toml").unwrap(), recipe);
+    }
+    // Old recipes keep their text, and with it their hash.
+    let text = quickstart().to_toml().unwrap();
+    for key in ["quantization", "packing", "attention"] {
+        assert!(!text.contains(key), "{text}");
+    }
+    let error = set("model.quantization=nf5").unwrap_err();
+    assert_eq!(error.hints()[0], "did you mean `nf4`?");
+    let error = set("train.packing=perhaps").unwrap_err();
+    assert_eq!(error.code(), "recipe_type");
+    let error = set("train.atention=eager").unwrap_err();
+    assert_eq!(error.hints()[0], "did you mean `train.attention`?");
+}
+
+#[test]
 fn a_path_set_on_the_command_line_replaces_the_source() {
     let recipe = set("data.path=rows.jsonl").unwrap();
     assert_eq!(recipe.data.source, None);
@@ -157,6 +182,9 @@ fn the_hash_covers_what_changes_the_result_and_nothing_else() {
         "train.checkpoint_every=5",
         "model.path=/elsewhere/model.gguf",
         "lora.start_from=/elsewhere/adapter",
+        "model.quantization=none",
+        "train.packing=true",
+        "train.attention=sdpa",
     ] {
         assert_eq!(
             set(same).unwrap().config_hash(&parts),
@@ -169,6 +197,9 @@ fn the_hash_covers_what_changes_the_result_and_nothing_else() {
         "train.steps=21",
         "optimizer.learning_rate=0.0005",
         "evaluate.questions=7",
+        "model.quantization=nf4",
+        "train.packing=false",
+        "train.attention=eager",
     ] {
         assert_ne!(
             set(different).unwrap().config_hash(&parts),

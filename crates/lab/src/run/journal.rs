@@ -86,7 +86,8 @@ impl Journal {
     }
 }
 
-fn end_last_line(mut file: File) -> io::Result<File> {
+/// Ends a last line that was cut off, so that it spoils no other.
+pub(crate) fn end_last_line(mut file: File) -> io::Result<File> {
     if file.seek(SeekFrom::End(0))? > 0 {
         let mut last = [0];
         file.seek(SeekFrom::End(-1))?;

@@ -15,8 +15,8 @@ use tunesmith_measure::{LossSummary, MemoryNeed, Mfu, Spread, TrainingSummary, j
 use tunesmith_protocol::RunStatus;
 
 use super::{
-    MANIFEST, Manifest, RECIPE, RECORD_VERSION, Run, RunError, RunState, SUMMARY, adapter_in, checkpoint,
-    ids, is_led,
+    MANIFEST, Manifest, MemoryRecord, RECIPE, RECORD_VERSION, Run, RunError, RunState, SUMMARY, adapter_in,
+    checkpoint, ids, is_led,
 };
 use crate::files::FileError;
 
@@ -76,6 +76,10 @@ pub struct RunLine {
     pub backend: Option<String>,
     /// The memory that it should need by formula, see [`Manifest::predicted`].
     pub predicted: Option<MemoryNeed>,
+    /// What that formula was asked, see [`Manifest::memory`].
+    pub memory: Option<MemoryRecord>,
+    /// Most memory that the engine's process held, in bytes.
+    pub process_bytes: Option<u64>,
     /// SHA-256 over everything that changes the result: runs that share it are repeats of one experiment.
     pub config_hash: Option<String>,
     /// Where it stands.
@@ -209,6 +213,8 @@ impl RunLine {
             engine: None,
             backend: None,
             predicted: None,
+            memory: None,
+            process_bytes: None,
             config_hash: None,
             state: LineState::Broken,
             reason: Some(reason.to_string()),
@@ -257,6 +263,8 @@ impl RunLine {
             engine: Some(manifest.engine.engine),
             backend: Some(manifest.engine.backend),
             predicted: manifest.predicted,
+            memory: manifest.memory,
+            process_bytes: summary.engine.and_then(|engine| engine.peak_process_bytes),
             config_hash: Some(manifest.config_hash),
             state: LineState::Run(state),
             reason: summary.reason,
@@ -321,6 +329,10 @@ impl RunLine {
             engine: manifest.map(|manifest| manifest.engine.engine.clone()),
             backend: manifest.map(|manifest| manifest.engine.backend.clone()),
             predicted: manifest.and_then(|manifest| manifest.predicted),
+            memory: manifest.and_then(|manifest| manifest.memory),
+            process_bytes: summary
+                .and_then(|summary| summary.engine.as_ref())
+                .and_then(|engine| engine.peak_process_bytes),
             config_hash: manifest.map(|manifest: &Manifest| manifest.config_hash.clone()),
             state: LineState::Run(run.state),
             reason: run.reason(),
@@ -415,12 +427,20 @@ struct ManifestParts {
     data: DataParts,
     #[serde(default)]
     predicted: Option<MemoryNeed>,
+    #[serde(default)]
+    memory: Option<MemoryRecord>,
 }
 
 #[derive(Deserialize)]
 struct EngineParts {
     engine: String,
     backend: String,
+}
+
+#[derive(Deserialize)]
+struct StatsParts {
+    #[serde(default)]
+    peak_process_bytes: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -446,6 +466,7 @@ struct SummaryParts {
     #[serde(default)]
     judge: JudgeParts,
     training: Option<Figures>,
+    engine: Option<StatsParts>,
     evaluation: EvaluationParts,
     adapter: Option<PathBuf>,
     timings: TimingParts,

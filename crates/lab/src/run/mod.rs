@@ -28,11 +28,13 @@ pub use arrange::{Column, LineFilter, Order, arrange};
 pub use checkpoint::Checkpoint;
 pub(crate) use checkpoint::prune as prune_checkpoints;
 pub use error::RunError;
+pub(crate) use journal::end_last_line;
 pub use journal::{Entry, Journal, LabLine, read_events};
 pub use line::{Figures, LineState, RunLine, Stamp, lines};
+pub(crate) use record::TELLING_CORES;
 pub use record::{
-    AdapterBase, AdapterRecord, CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest,
-    ModelRecord, RECORD_VERSION, Summary, Timings,
+    AdapterRecord, CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest, MemoryOutcome,
+    MemoryRecord, ModelRecord, RECORD_VERSION, Summary, Timings,
 };
 pub use repeats::{Comparison, Figure, Repeats, compare, repeats};
 

@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tunesmith_data::{Reading, RowsReport};
-use tunesmith_measure::{MemoryNeed, ModelShape, Peaks, TrainingSummary, judge::Judgement};
+use tunesmith_measure::{
+    MemoryNeed, MemoryWork, ModelShape, Peaks, TrainingSummary,
+    fit::{Correction, MemoryLimit},
+    judge::Judgement,
+};
 use tunesmith_probe::{GpuBrief, Load, Machine};
-use tunesmith_protocol::{Calibration, Hello, RunStatus, TrainStats};
+use tunesmith_protocol::{Base, Calibration, Hello, RunStatus, TrainStats};
 
 use crate::{evaluate::Evaluation, supervisor::Failure};
 
@@ -56,6 +60,43 @@ pub struct Manifest {
     /// The memory that the training should need by formula: what it then held corrects the next prediction (X11).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<MemoryNeed>,
+    /// What the formula was asked, how earlier runs corrected it, and the limit that the run got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryRecord>,
+}
+
+/// What was said of a run's memory before it began, and the limit that it got.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryRecord {
+    /// The micro-batch that needs most, and how it is computed.
+    pub work: MemoryWork,
+    /// What earlier runs said of the formula.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correction: Option<Correction>,
+    /// What torch's allocator should hold at most in a step, corrected, in bytes: this is what is measured.
+    pub step_bytes: u64,
+    /// All of it, with driver and libraries, in bytes.
+    pub bytes: u64,
+    /// Share by which it may be wrong.
+    pub margin: f64,
+    /// The share of the card that torch was allowed; absent on a processor, and where none was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<MemoryLimit>,
+}
+
+/// Predicted memory beside what was measured (X11), in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryOutcome {
+    /// What torch's allocator should have held at most in a step, by formula.
+    pub predicted_bytes: u64,
+    /// The same, corrected by what earlier runs here held.
+    pub corrected_bytes: u64,
+    /// What it held; absent where the engine cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_bytes: Option<u64>,
+    /// What the engine's process held at most in main memory; absent where the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_bytes: Option<u64>,
 }
 
 impl Manifest {
@@ -92,17 +133,8 @@ pub struct ModelRecord {
 pub struct AdapterRecord {
     /// SHA-256 of its weights' file.
     pub sha256: String,
-    /// The base that it was trained on, where it says.
-    pub base: Option<AdapterBase>,
-}
-
-/// What an adapter says of its base (T8).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AdapterBase {
-    /// Fingerprint of the base model.
-    pub fingerprint: String,
-    /// Number format of the base during training.
-    pub dtype: String,
+    /// The base that it was trained on, where it says (T8).
+    pub base: Option<Base>,
 }
 
 /// The data of a run.
@@ -153,6 +185,31 @@ pub struct ContentionSample {
     pub seen: Load,
 }
 
+/// Cores that others keep busy from which on a measurement on a processor is in doubt.
+pub(crate) const TELLING_CORES: f64 = 0.3;
+/// The same for a card, which a processor only feeds.
+const TELLING_CORES_ON_CARD: f64 = 2.0;
+
+impl ContentionSample {
+    /// The cores that others kept busy and who they were, where that was enough to change what is measured (M19).
+    pub fn disturbance(&self, on_card: bool) -> Option<(f64, String)> {
+        let telling = if on_card {
+            TELLING_CORES_ON_CARD
+        } else {
+            TELLING_CORES
+        };
+        let cores = self.seen.other_cores.filter(|cores| *cores >= telling)?;
+        let busy = self.seen.busy_processes.iter().take(3);
+        let names: Vec<&str> = busy.map(|process| process.name.as_str()).collect();
+        let names = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", names.join(", "))
+        };
+        Some((cores, format!("other programs{names} kept {cores:.1} cores busy")))
+    }
+}
+
 /// Seconds that the parts of a run took; of a run that went on from a checkpoint, what lies before it included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timings {
@@ -196,4 +253,7 @@ pub struct Summary {
     pub timings: Timings,
     /// How busy the machine was with other things.
     pub contention: Vec<ContentionSample>,
+    /// Predicted memory beside what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryOutcome>,
 }

@@ -6,7 +6,10 @@ use tunesmith_measure::judge::Finding;
 use tunesmith_protocol::{Answer, Level, Notice, Progress, Side, TaskId, Verdict};
 use tunesmith_setup::{Report, human_bytes_if_known};
 
-use crate::pipeline::{Observer, Update};
+use crate::{
+    experiment::{ExperimentObserver, Phase, SlotUpdate},
+    pipeline::{Observer, Update},
+};
 
 use super::outbox::Outbox;
 
@@ -166,6 +169,28 @@ impl Observer for Teller {
             }),
             Update::Log(level, text) => self.log(level, text),
         }
+    }
+}
+
+impl ExperimentObserver for Teller {
+    fn slot(&mut self, update: &SlotUpdate<'_>) {
+        let reason = match &update.phase {
+            Phase::WaitsForQuiet(sentence) | Phase::IsRepeated(sentence) => Some(sentence.clone()),
+            Phase::Begins | Phase::Ended(_) => None,
+        };
+        self.outbox.send(Notice::Experiment {
+            task: self.task,
+            experiment: update.id.to_owned(),
+            folder: update.folder.to_owned(),
+            slot: update.slot,
+            slots: update.slots,
+            over: update.over,
+            arm: update.arm.to_owned(),
+            seed: update.seed,
+            phase: update.phase.name().to_owned(),
+            reason,
+            secs_left: update.secs_left,
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! What waits to be written to the window. Whoever leads a task never waits for the window: a window that does not read
 //! must neither stall an engine nor lose a result.
 //!
-//! - Results (`started`, `stage`, `run`, `finding`, `answered`, `ended`, `refused`) always wait; a task has few of them.
+//! - Results (`started`, `stage`, `run`, `experiment`, `finding`, `answered`, `ended`, `refused`) always wait; a task has few of them.
 //! - A `progress` takes the place of the one before it, a `piece` joins the one before it: nothing is lost by either.
 //! - Where more than [`MOST_WAITING`] wait, the oldest `step`, `progress` or `log` makes room. The window sees a gap in
 //!   the numbers of the steps and reads the run's `events.jsonl`, which has them all; `engine.log` has the text.

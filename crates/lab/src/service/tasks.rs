@@ -9,10 +9,12 @@ use tunesmith_protocol::{EngineError, Level, PromptText, RunStatus, Sampling, Si
 use tunesmith_setup::environments::Engine;
 use tunesmith_setup::knowledge::Knowledge;
 use tunesmith_setup::plan::{DeviceChoice, Plan, PlanRequest, plan};
-use tunesmith_setup::{Folders, Setup, free_bytes, human_bytes};
+use tunesmith_setup::{Folders, Report, Setup, free_bytes, human_bytes};
 
 use crate::{
-    pipeline::{self, Ask, LabError, PromptSource, Settings},
+    experiment::{self, Options},
+    fit::Pause,
+    pipeline::{self, Ask, CalibrationWish, LabError, PromptSource, Settings},
     recipe::{DEFAULT_MODEL, Recipe},
     report_input::{ReportFiles, report_if_trained, write_report},
     run::{Run, RunState},
@@ -58,6 +60,7 @@ pub(super) fn name(work: &TaskWork) -> &'static str {
         TaskWork::Answer { .. } => "answer",
         TaskWork::Setup { .. } => "set-up",
         TaskWork::Report { .. } => "report",
+        TaskWork::Experiment { .. } => "experiment",
     }
 }
 
@@ -70,7 +73,9 @@ pub(super) fn carry_out(
 ) -> End {
     let bench = Bench { options, wishes };
     let came = match work {
-        TaskWork::Calibrate { device, again } => bench.calibrate(device, again, teller),
+        TaskWork::Calibrate { device, again, full } => {
+            bench.calibrate(device, CalibrationWish { again, full }, teller)
+        }
         TaskWork::Train {
             recipe,
             device,
@@ -93,6 +98,15 @@ pub(super) fn carry_out(
         }
         TaskWork::Setup { engine, card } => bench.set_up(&engine, card, teller),
         TaskWork::Report { run } => report(&run, teller),
+        TaskWork::Experiment {
+            experiment,
+            resume,
+            again,
+            retry_failed,
+        } => {
+            let options = Options { again, retry_failed };
+            bench.experiment(&experiment, resume, options, teller)
+        }
     };
     end(came, teller.run())
 }
@@ -156,17 +170,26 @@ impl Bench<'_> {
             device: device.or_else(|| self.options.device.clone()).or(settings.device),
             threads: self.options.threads,
             stop: self.wishes.stop.clone(),
+            // A window waits for its turn and shows for whom.
+            wait: true,
             ..settings
         })
     }
 
-    fn calibrate(&self, device: Option<String>, again: bool, teller: &mut Teller) -> Result<Came, LabError> {
-        let stored = pipeline::calibrate(&self.settings(device)?, again, teller)?;
+    fn calibrate(
+        &self,
+        device: Option<String>,
+        wish: CalibrationWish,
+        teller: &mut Teller,
+    ) -> Result<Came, LabError> {
+        let settings = self.settings(device)?;
+        let stored = pipeline::calibrate_as(&settings, wish, teller)?;
         Ok(Came::well(json!({
             "taken": stored.record.taken,
             "reused": stored.reused,
             "file": stored.path,
             "result": stored.record.result,
+            "stale": pipeline::stale_calibrations(&settings, &stored.record.result.device),
         })))
     }
 
@@ -198,6 +221,30 @@ impl Bench<'_> {
         let run = Run::find(&settings.folders.runs(), run)?;
         let run = pipeline::resume(&run, &settings, teller)?;
         Ok(conclude(&run, teller))
+    }
+
+    fn experiment(
+        &self,
+        named: &str,
+        resume: bool,
+        options: Options,
+        teller: &mut Teller,
+    ) -> Result<Came, LabError> {
+        let settings = self.settings(None)?;
+        let state = if resume {
+            let folder = experiment::find(settings.folders.data(), named)?;
+            experiment::resume(&folder, &settings, options, teller)?
+        } else {
+            let experiment = experiment::named_or_text(named)?;
+            experiment::run(&experiment, &settings, options, teller)?
+        };
+        Ok(Came::well(json!({
+            "experiment": state.id,
+            "folder": state.folder,
+            "slots": state.slots.len(),
+            "over": state.slots.iter().filter(|slot| slot.status.is_over()).count(),
+            "findings": state.comparison.findings,
+        })))
     }
 
     fn answer(
@@ -233,10 +280,9 @@ impl Bench<'_> {
     fn fetch(&self, model: &str, teller: &mut Teller) -> Result<Came, LabError> {
         if model == DEFAULT_MODEL {
             let setup = self.setup(Folders::from_env()?);
-            let uv = setup.ensure_uv(&mut |report| teller.set_up(report))?.value;
-            let path = setup
-                .ensure_model(&uv, &mut |report| teller.set_up(report))?
-                .value;
+            let mut report = set_up_report(&setup, teller);
+            let uv = setup.ensure_uv(&mut report)?.value;
+            let path = setup.ensure_model(&uv, &mut report)?.value;
             return Ok(Came::well(json!({ "model": model, "path": path })));
         }
         let hub = Hub::from_env()?;
@@ -254,10 +300,14 @@ impl Bench<'_> {
             ),
         );
         let start = Instant::now();
+        let mut pause = Pause::new(Folders::from_env()?.data());
         let path = hub.fetch(&plan, free_bytes(hub.cache()), &mut |progress| {
             let secs = start.elapsed().as_secs_f64();
             teller.fetched(progress.done, progress.total, secs);
-            self.wishes.stop.asked().is_none()
+            pause.wait(
+                || self.wishes.stop.asked().is_some(),
+                |text| teller.log(Level::Info, text),
+            )
         })?;
         Ok(Came::well(json!({ "model": plan.id.to_string(), "path": path })))
     }
@@ -281,8 +331,17 @@ impl Bench<'_> {
             return nothing_to_install(&plan, teller);
         };
         let setup = self.setup(folders);
-        let environment = setup.carry_out(spec, &mut |report| teller.set_up(report))?;
+        let environment = setup.carry_out(spec, &mut set_up_report(&setup, teller))?;
         Ok(Came::well(serde_json::to_value(environment).unwrap_or_default()))
+    }
+}
+
+/// Tells of a set-up, whose commands wait while something is timed.
+fn set_up_report<'a>(setup: &'a Setup, teller: &'a Teller) -> impl FnMut(&Report) + 'a {
+    let mut pause = Pause::new(setup.folders.data());
+    move |report| {
+        pause.before_command(report, &setup.cancel, |text| teller.log(Level::Info, text));
+        teller.set_up(report);
     }
 }
 

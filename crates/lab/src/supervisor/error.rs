@@ -7,6 +7,8 @@ use tunesmith_protocol::{EngineError, PROTOCOL_VERSION};
 
 use crate::files::FileError;
 
+use super::lock::DeviceHolder;
+
 /// Why an engine could not be started or led. What goes wrong inside a job is a [`Failure`] instead.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
@@ -51,14 +53,12 @@ pub enum SupervisorError {
         found: u32,
     },
     /// Another run uses the device.
-    #[error("the device {device} is in use by run {run} (pid {pid})")]
+    #[error("the device {device} is in use by {}", holder.words())]
     DeviceInUse {
         /// e.g. `cpu`.
         device: String,
-        /// Id of the other run.
-        run: String,
-        /// Process that leads it.
-        pid: String,
+        /// The other run.
+        holder: DeviceHolder,
     },
     /// The user stopped before the engine was ready.
     #[error("stopped before the engine was ready")]
@@ -101,7 +101,10 @@ impl SupervisorError {
                 vec!["build the engine and the program from the same version of Tunesmith".to_owned()]
             }
             Self::DeviceInUse { .. } => {
-                vec!["wait until it has ended, or stop it; `tunesmith runs list` shows it".to_owned()]
+                vec![
+                    "wait until it has ended, or stop it; `tunesmith runs list` shows it, and --wait waits for it"
+                        .to_owned(),
+                ]
             }
             Self::Stopped => Vec::new(),
             Self::File(error) => error.hints(),

@@ -11,7 +11,8 @@ use tunesmith_probe::GpuVendor;
 use tunesmith_setup::environments::{self, Engine};
 use tunesmith_setup::plan::Plan;
 use tunesmith_setup::{
-    EngineEnv, Folders, TorchBuild, engine_env, env_vars, find_engine, find_torch, loader_variable,
+    ALLOCATOR_VARIABLES, EngineEnv, Folders, TorchBuild, engine_env, env_vars, find_engine, find_torch,
+    loader_variable, memory_fraction, with_memory_fraction,
 };
 
 use super::SupervisorError;
@@ -130,6 +131,64 @@ impl EngineLocation {
                 .map(|(name, value)| (name.into(), value.map(OsString::from))),
         );
         self
+    }
+
+    /// Variables that are set for the engine alone, in order; without a value taken away from it. Of those that are no
+    /// Unicode nothing is told.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.variables.iter().filter_map(|(name, value)| {
+            let value = match value {
+                Some(value) => Some(value.to_str()?),
+                None => None,
+            };
+            Some((name.to_str()?, value))
+        })
+    }
+
+    /// With a limit on the share of the card's memory that torch may take. What the user has set for torch's allocator
+    /// stays, but for a limit of the same kind.
+    #[must_use]
+    pub fn with_memory_fraction(self, fraction: f64) -> Self {
+        // A Python may bring any torch, and an older one refuses the key.
+        if self.is_python() {
+            return self.with_variable(env_vars::MEMORY_FRACTION, format!("{fraction:.4}"));
+        }
+        let setting = with_memory_fraction(&self.allocator_setting(), fraction);
+        // The first variable that torch looks at, so that it counts whichever the user has set.
+        self.with_variable(ALLOCATOR_VARIABLES[0], setting)
+    }
+
+    /// The variable that holds that limit, with its value.
+    pub fn limit_variable(&self) -> Option<(String, String)> {
+        let name = if self.is_python() {
+            env_vars::MEMORY_FRACTION
+        } else {
+            ALLOCATOR_VARIABLES[0]
+        };
+        let (_, value) = self.variables.iter().rfind(|(set, _)| set == name)?;
+        let value = value.as_ref()?.to_str()?.to_owned();
+        Some((name.to_owned(), value))
+    }
+
+    /// The settings of torch's allocator that the engine is started with.
+    pub fn allocator_setting(&self) -> String {
+        let value = |name: &str| {
+            let set = self.variables.iter().rfind(|(set, _)| set == name);
+            set.map_or_else(|| std::env::var_os(name), |(_, value)| value.clone())
+        };
+        let first = ALLOCATOR_VARIABLES.into_iter().find_map(value);
+        first
+            .and_then(|value| value.into_string().ok())
+            .unwrap_or_default()
+    }
+
+    /// The limit of that kind that the engine is started with already.
+    pub fn own_memory_fraction(&self) -> Option<f64> {
+        memory_fraction(&self.allocator_setting())
+    }
+
+    fn is_python(&self) -> bool {
+        !self.arguments.is_empty()
     }
 
     /// The program's file.

@@ -26,7 +26,7 @@ use crate::{
 use child::{Child, Output, ending, signal_of};
 pub use error::{Failure, SupervisorError};
 pub use location::EngineLocation;
-pub use lock::DeviceLock;
+pub use lock::{DeviceHolder, DeviceLock, Waiting};
 
 /// Lines of an engine that are kept for an error message.
 const LAST_LINES: usize = 50;
