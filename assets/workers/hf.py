@@ -1,8 +1,8 @@
 """Tunesmith's second engine: transformers and PEFT behind the words of docs/PROTOCOL.md.
 
 It trains what the Rust engine trains, on the same rows and with the same conventions, in the way that users of these libraries
-would: rows padded to the longest of their micro-batch, `scaled_dot_product_attention`, the model's own loss, torch's AdamW,
-gradient checkpointing where layers are to be recomputed. So it serves for comparison on equal terms. It does one job, `train`,
+would: rows padded to the longest of their micro-batch, `scaled_dot_product_attention` or the model's eager attention, the model's own
+loss, torch's AdamW, gradient checkpointing where layers are to be recomputed, bitsandbytes' `Linear4bit` for a base in 4 bits. So it serves for comparison on equal terms. It does one job, `train`,
 and leaves. Needs torch, transformers and peft; `gguf` for GGUF files.
 """
 
@@ -113,8 +113,10 @@ def train(job, arrived):
     if job.get("threads"):
         torch.set_num_threads(job["threads"])
     device = torch.device(job["device"])
+    limit_memory(device)
     rows = read_rows(job["rows"])
     model = load_model(job, device)
+    weight_bytes = frozen_bytes(model)
     settings = job["optimizer"]
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
@@ -187,6 +189,7 @@ def train(job, arrived):
         kind="train",
         load_secs=load_secs,
         trainable_parameters=sum(p.numel() for p in parameters),
+        weight_bytes=weight_bytes,
         peak_bytes=device_peak(device),
         peak_process_bytes=process_peak(),
         adapter=adapter,
@@ -203,6 +206,10 @@ def check(job):
         raise Refused("this engine does not go on from a checkpoint")
     if job["recompute"] not in ("none", "layer"):
         raise Refused(f"this engine recomputes nothing or whole layers, not `{job['recompute']}`")
+    if job.get("quantization", "none") not in ("none", "nf4"):
+        raise Refused(f"this engine knows no quantization `{job['quantization']}`")
+    if job.get("attention", "sdpa") not in ("sdpa", "eager"):
+        raise Refused(f"this engine knows no attention `{job['attention']}`")
     if job["device"].startswith("cuda") and not torch.cuda.is_available():
         raise Refused(f"{job['device']} was asked for, and this torch sees no GPU")
 
@@ -210,12 +217,14 @@ def check(job):
 def load_model(job, device):
     """The frozen base with the adapter on it."""
     path = job["model"]
-    options = {"dtype": DTYPES[job["dtype"]], "attn_implementation": "sdpa"}
+    options = {"dtype": DTYPES[job["dtype"]], "attn_implementation": job.get("attention", "sdpa")}
     if os.path.isfile(path):
         folder, name = os.path.split(path)
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, **options)
     else:
         model = transformers.AutoModelForCausalLM.from_pretrained(path, **options)
+    if job.get("quantization", "none") == "nf4":
+        quantise(model, device)
     model.to(device)
     if job["recompute"] == "layer":
         model.gradient_checkpointing_enable({"use_reentrant": False})
@@ -234,6 +243,53 @@ def load_model(job, device):
             task_type="CAUSAL_LM",
         ),
     )
+
+
+def quantise(model, device):
+    """Stores the layers' linear weights in 4 bits, one after the other, in bitsandbytes' own modules."""
+    try:
+        import bitsandbytes
+    except ImportError as error:
+        raise Refused(
+            f"a base in 4 bits needs bitsandbytes 0.50.2 in this engine's environment, and it cannot be imported: {error}"
+        ) from error
+    for layer in model.model.layers:
+        for parent in (layer.self_attn, layer.mlp):
+            for name, linear in list(parent.named_children()):
+                if not isinstance(linear, torch.nn.Linear):
+                    continue
+                if not torch.isfinite(linear.weight).all():
+                    raise Refused(f"{name} has weights that are not finite numbers, and such a block has no scale in 4 bits")
+                four_bit = bitsandbytes.nn.Linear4bit(
+                    linear.in_features,
+                    linear.out_features,
+                    bias=linear.bias is not None,
+                    compute_dtype=linear.weight.dtype,
+                    compress_statistics=True,
+                    quant_type="nf4",
+                    device="meta",
+                )
+                four_bit.weight = bitsandbytes.nn.Params4bit(
+                    linear.weight.data, requires_grad=False, quant_type="nf4", blocksize=64, compress_statistics=True
+                )
+                four_bit.bias = linear.bias
+                # Moving it to the device is what quantises it.
+                setattr(parent, name, four_bit.to(device))
+    # PEFT asks this before it puts its own kind of adapter on such modules.
+    model.is_loaded_in_4bit = True
+
+
+def frozen_bytes(model):
+    """Bytes of the frozen weights on the device, the scales of 4-bit ones included."""
+    total = 0
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            continue
+        total += parameter.numel() * parameter.element_size()
+        state = getattr(parameter, "quant_state", None)
+        if state is not None:
+            total += sum(part.numel() * part.element_size() for part in (state.absmax, state.state2.absmax, state.offset))
+    return total
 
 
 def read_rows(path):
@@ -303,6 +359,13 @@ def learning_rate(settings, step, steps):
     done = (step - warmup) / max(steps - warmup, 1)
     factor = {"constant": 1.0, "linear": max(0.0, 1.0 - done), "cosine": 0.5 * (1.0 + math.cos(math.pi * done))}[settings["schedule"]]
     return settings["learning_rate"] * factor
+
+
+def limit_memory(device):
+    """The share of the card that the parent allows: beyond it there is an error and no hang."""
+    share = os.environ.get("TUNESMITH_MEMORY_FRACTION")
+    if share and device.type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(float(share), device)
 
 
 def reset_peaks(device):

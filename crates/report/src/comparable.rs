@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tunesmith_measure::practical_peak;
 use tunesmith_protocol::RunStatus;
 
 use crate::compare::why_not_comparable;
 use crate::format::plural;
-use crate::{Report, Verdict};
+use crate::hash::Integrity;
+use crate::{About, Report, TrainingRecord, Verdict};
 
 /// Keys of a recipe that change no figure: names, and what the machine decides or reports in another place.
 const NO_MATTER: [&str; 11] = [
@@ -42,23 +44,22 @@ pub fn comparable(first: &Report, second: &Report) -> Vec<NotComparable> {
     let both = Pair { first, second };
     let mut reasons = Vec::new();
     both.validity(&mut reasons);
-    both.same(
-        "All figures",
-        "/model/fingerprint",
-        ["model", "another model"],
-        &mut reasons,
-    );
-    both.same(
-        "Speed, loss and scores",
-        "/data/rows_sha256",
-        ["training rows", "other training rows"],
-        &mut reasons,
-    );
-    both.recipes(&mut reasons);
-    both.lengths(&mut reasons);
+    if first.about != second.about {
+        let why = format!(
+            "the first is of {} and the second of {}",
+            first.about.with_article(),
+            second.about.with_article()
+        );
+        reasons.push(reason("All figures", why));
+        return reasons;
+    }
+    match first.about {
+        About::Training => both.trainings(&mut reasons),
+        About::Experiment => both.experiments(&mut reasons),
+        About::Calibration => {}
+    }
     both.stacks(&mut reasons);
-    both.peaks(&mut reasons);
-    both.scores(&mut reasons);
+    both.calibrations(&mut reasons);
     both.rules(&mut reasons);
     reasons
 }
@@ -69,13 +70,71 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
+    fn trainings(&self, reasons: &mut Vec<NotComparable>) {
+        self.same(
+            "All figures",
+            "/model/fingerprint",
+            ["model", "another model"],
+            reasons,
+        );
+        self.same(
+            "Speed, loss and scores",
+            "/data/rows_sha256",
+            ["training rows", "other training rows"],
+            reasons,
+        );
+        let (Some(one), Some(other)) = (self.first.training(), self.second.training()) else {
+            return;
+        };
+        recipes(one, other, reasons);
+        lengths([("first", one), ("second", other)], reasons);
+        peaks([("first", one), ("second", other)], reasons);
+        self.scores(one, other, reasons);
+    }
+
+    /// Runs of two experiments are laid side by side only where the experiment is one (M11).
+    fn experiments(&self, reasons: &mut Vec<NotComparable>) {
+        let (Some(one), Some(other)) = (&self.first.record.experiment, &self.second.record.experiment) else {
+            return;
+        };
+        if one.config_hash.is_empty() || one.config_hash != other.config_hash {
+            let why = format!(
+                "another experiment ({} and {}): steps, lengths and windows may differ",
+                one.name, other.name
+            );
+            reasons.push(reason("Speed, memory, loss and scores", why));
+        }
+    }
+
+    /// Peaks are compared only where they were taken in the same way (M1).
+    fn calibrations(&self, reasons: &mut Vec<NotComparable>) {
+        let (one, other) = (&self.first.record, &self.second.record);
+        let (Some(measured), Some(others)) = (&one.calibration, &other.calibration) else {
+            return;
+        };
+        let side = |calibration, dtype| practical_peak(calibration, dtype).map(|peak| peak.side);
+        if let (Some(side), Some(others)) = (side(measured, one.dtype), side(others, other.dtype))
+            && side != others
+        {
+            let why = format!("products of {side}³ and of {others}³: larger ones reach more");
+            reasons.push(reason("Measured peak", why));
+        }
+        if measured.device == "cpu" && others.device == "cpu" && measured.threads != others.threads {
+            let why = format!(
+                "taken with {} and with {} threads",
+                measured.threads, others.threads
+            );
+            reasons.push(reason("Measured peak", why));
+        }
+    }
+
     fn each(&self) -> [(&'static str, &'a Report); 2] {
         [("first", self.first), ("second", self.second)]
     }
 
     /// What both manifests say in a place.
     fn said(&self, place: &str) -> [Option<&'a str>; 2] {
-        [self.first, self.second].map(|report| report.run.manifest.pointer(place)?.as_str())
+        [self.first, self.second].map(|report| report.record.manifest.pointer(place)?.as_str())
     }
 
     fn validity(&self, reasons: &mut Vec<NotComparable>) {
@@ -85,6 +144,12 @@ impl<'a> Pair<'a> {
                 reasons.push(reason(
                     "All figures",
                     format!("the {which} cannot be believed: {verdict}"),
+                ));
+            }
+            if report.integrity == Integrity::Edited {
+                reasons.push(reason(
+                    "All figures",
+                    format!("the {which} was edited after it was written"),
                 ));
             }
         }
@@ -102,43 +167,9 @@ impl<'a> Pair<'a> {
         reasons.push(reason(figures, why));
     }
 
-    fn recipes(&self, reasons: &mut Vec<NotComparable>) {
-        let [one, other] = [self.first, self.second].map(|report| keys(&report.run.recipe.toml));
-        let missing = "nothing".to_owned();
-        let differing: Vec<String> = one
-            .keys()
-            .chain(other.keys().filter(|key| !one.contains_key(*key)))
-            .filter(|key| one.get(*key) != other.get(*key))
-            .map(|key| {
-                let value = |keys: &BTreeMap<String, String>| keys.get(key).unwrap_or(&missing).clone();
-                format!("{key} is {} and {}", value(&one), value(&other))
-            })
-            .collect();
-        if differing.is_empty() {
-            return;
-        }
-        let named = differing[..differing.len().min(MOST_KEYS)].join(", ");
-        let more = match differing.len().saturating_sub(MOST_KEYS) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
-        };
-        let why = format!("another recipe: {named}{more}");
-        reasons.push(reason("Speed, memory, loss and scores", why));
-    }
-
-    fn lengths(&self, reasons: &mut Vec<NotComparable>) {
-        for (which, report) in self.each() {
-            if report.run.status != RunStatus::Ok {
-                let steps = plural(report.run.summary.total_steps as u64, "step");
-                let why = format!("the {which} ended as {} after {steps}", report.run.status.name());
-                reasons.push(reason("Loss and scores", why));
-            }
-        }
-    }
-
     /// What computed, and how.
     fn stacks(&self, reasons: &mut Vec<NotComparable>) {
-        let (one, other) = (&self.first.run, &self.second.run);
+        let (one, other) = (&self.first.record, &self.second.record);
         if one.dtype != other.dtype {
             let why = format!("computed in {} and in {}", one.dtype.name(), other.dtype.name());
             reasons.push(reason("All figures", why));
@@ -166,18 +197,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    fn peaks(&self, reasons: &mut Vec<NotComparable>) {
-        for (which, report) in self.each() {
-            let mfu = report.run.summary.mfu;
-            if mfu.and_then(|mfu| mfu.lora_exact.practical).is_none() {
-                let why = format!("no peak was measured for the {which}, so its share of it is unknown");
-                reasons.push(reason("MFU", why));
-            }
-        }
-    }
-
-    fn scores(&self, reasons: &mut Vec<NotComparable>) {
-        let why = match (&self.first.run.after, &self.second.run.after) {
+    fn scores(&self, one: &TrainingRecord, other: &TrainingRecord, reasons: &mut Vec<NotComparable>) {
+        let why = match (&one.after, &other.after) {
             (None, None) => return,
             (None, Some(_)) => Some("the first was not scored after training".to_owned()),
             (Some(_), None) => Some("the second was not scored after training".to_owned()),
@@ -195,8 +216,13 @@ impl<'a> Pair<'a> {
     /// The rules that both state, where their words differ: another version of the program counted in another way.
     fn rules(&self, reasons: &mut Vec<NotComparable>) {
         // Rules of a run's own tell how it went and are no rules of counting.
-        let own =
-            |report: &Report, title: &str| report.run.counting_rules.iter().any(|rule| rule.title == title);
+        let own = |report: &Report, title: &str| {
+            report
+                .record
+                .counting_rules
+                .iter()
+                .any(|rule| rule.title == title)
+        };
         for rule in &self.first.counting_rules {
             let other = self
                 .second
@@ -206,10 +232,55 @@ impl<'a> Pair<'a> {
             if other.is_some() && !own(self.first, &rule.title) && !own(self.second, &rule.title) {
                 let why = format!(
                     "counted by another rule in version {} than in {}",
-                    self.first.run.program_version, self.second.run.program_version
+                    self.first.record.program_version, self.second.record.program_version
                 );
                 reasons.push(reason(&rule.title, why));
             }
+        }
+    }
+}
+
+/// What in two recipes changes a figure and differs.
+fn recipes(one: &TrainingRecord, other: &TrainingRecord, reasons: &mut Vec<NotComparable>) {
+    let [one, other] = [one, other].map(|training| keys(&training.recipe.toml));
+    let missing = "nothing".to_owned();
+    let differing: Vec<String> = one
+        .keys()
+        .chain(other.keys().filter(|key| !one.contains_key(*key)))
+        .filter(|key| one.get(*key) != other.get(*key))
+        .map(|key| {
+            let value = |keys: &BTreeMap<String, String>| keys.get(key).unwrap_or(&missing).clone();
+            format!("{key} is {} and {}", value(&one), value(&other))
+        })
+        .collect();
+    if differing.is_empty() {
+        return;
+    }
+    let named = differing[..differing.len().min(MOST_KEYS)].join(", ");
+    let more = match differing.len().saturating_sub(MOST_KEYS) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let why = format!("another recipe: {named}{more}");
+    reasons.push(reason("Speed, memory, loss and scores", why));
+}
+
+fn lengths(both: [(&str, &TrainingRecord); 2], reasons: &mut Vec<NotComparable>) {
+    for (which, training) in both {
+        if training.status != RunStatus::Ok {
+            let steps = plural(training.summary.total_steps as u64, "step");
+            let why = format!("the {which} ended as {} after {steps}", training.status.name());
+            reasons.push(reason("Loss and scores", why));
+        }
+    }
+}
+
+fn peaks(both: [(&str, &TrainingRecord); 2], reasons: &mut Vec<NotComparable>) {
+    for (which, training) in both {
+        let mfu = training.summary.mfu;
+        if mfu.and_then(|mfu| mfu.lora_exact.practical).is_none() {
+            let why = format!("no peak was measured for the {which}, so its share of it is unknown");
+            reasons.push(reason("MFU", why));
         }
     }
 }

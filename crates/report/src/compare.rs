@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use tunesmith_measure::stats;
 
-use crate::{EvaluationResult, ReportInput};
+use crate::{EvaluationResult, TrainingRecord};
 
 /// What training changed in execution match, in points (percent of the questions).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct Gain {
 
 impl Gain {
     /// Of a run whose two evaluations asked the same questions under the same rule.
-    pub(crate) fn of(run: &ReportInput) -> Option<Self> {
+    pub(crate) fn of(run: &TrainingRecord) -> Option<Self> {
         let (before, after) = (run.before.as_ref()?, run.after.as_ref()?);
         if why_not_comparable(before, after).is_some() {
             return None;

@@ -1,7 +1,7 @@
 //! What a report says, in the strings and figures of its page but without the page: for a window that shows it before
 //! it is saved, and must not word a number in another way.
 
-use crate::html::{self, EvaluationView, Group};
+use crate::view::{self, EvaluationView, Group};
 use crate::{Examples, Figure, Report};
 
 /// A report in words.
@@ -11,6 +11,10 @@ pub struct Preview {
     pub title: String,
     /// When the run began, for people.
     pub date: String,
+    /// The device's name.
+    pub device: String,
+    /// The model; empty where none was trained.
+    pub model: String,
     /// The key figures.
     pub figures: Vec<Figure>,
     /// What the figures mean, a sentence each.
@@ -26,29 +30,36 @@ pub struct Preview {
 impl Report {
     /// The report in words.
     pub fn preview(&self) -> Preview {
-        let run = &self.run;
+        let record = &self.record;
+        let training = record.training.as_ref();
         let evaluation = EvaluationView::of(self);
         let scores = evaluation.as_ref().map(|evaluation| evaluation.sentence.clone());
         let sentences = [
             scores,
-            html::speed_sentence(run),
-            html::tokens_sentence(&run.summary),
+            training.and_then(|training| view::speed_sentence(training, record.dtype)),
+            training.and_then(|training| view::tokens_sentence(&training.summary)),
         ];
+        let findings = record
+            .experiment
+            .iter()
+            .flat_map(|experiment| &experiment.comparison.findings);
         let (examples, examples_sentence) = evaluation.map_or_else(Default::default, |evaluation| {
             (evaluation.examples, evaluation.examples_sentence)
         });
         Preview {
-            title: html::title(run).to_owned(),
-            date: html::date(&run.date),
-            figures: html::figures(run),
-            sentences: sentences.into_iter().flatten().collect(),
+            title: view::title(record),
+            date: view::date(&record.date),
+            device: view::device(record),
+            model: view::model(record).to_owned(),
+            figures: view::figures(record),
+            sentences: sentences.into_iter().flatten().chain(findings.cloned()).collect(),
             examples_sentence: if examples.is_empty() {
                 String::new()
             } else {
                 examples_sentence
             },
             examples,
-            surroundings: html::groups(&run.manifest),
+            surroundings: view::groups(&record.manifest),
         }
     }
 }

@@ -15,27 +15,16 @@ pub struct Secret {
     pub replacement: String,
 }
 
-/// Replaces each secret as a whole word in manifest, recipe, reason, task, model name and calibration, longest first, and
-/// adds a sentence for each to [`ReportInput::redactions`]. Questions and answers are left alone: they come from the data set, and a changed
-/// answer would no longer be evidence. Words of less than three characters are left alone too, with a sentence.
+/// Replaces each secret as a whole word in every text of the machine, the recipe, the experiment, the doctor and the reasons of failures, longest
+/// first, and adds a sentence for each to [`ReportInput::redactions`]. Questions and answers are left alone: they come from the data set, and
+/// a changed answer would no longer be evidence. Words of less than three characters are left alone too, with a sentence.
 ///
 /// # Errors
 /// [`ReportError::Encode`]; none is known to happen.
 pub fn redact(mut input: ReportInput, secrets: &[Secret]) -> Result<ReportInput, ReportError> {
     let mut ordered: Vec<&Secret> = secrets.iter().filter(|secret| !secret.text.is_empty()).collect();
     ordered.sort_by_key(|secret| std::cmp::Reverse(secret.text.len()));
-    let mut open = Open {
-        manifest: std::mem::take(&mut input.manifest),
-        calibration: serde_json::to_value(input.calibration.take()).map_err(ReportError::Encode)?,
-        texts: [
-            std::mem::take(&mut input.recipe.toml),
-            std::mem::take(&mut input.recipe.title),
-            std::mem::take(&mut input.recipe.name),
-            std::mem::take(&mut input.model),
-            std::mem::take(&mut input.task),
-            input.reason.take().unwrap_or_default(),
-        ],
-    };
+    let mut calibration = serde_json::to_value(input.calibration.take()).map_err(ReportError::Encode)?;
     for secret in ordered {
         if secret.text.chars().count() < 3 {
             input.redactions.push(format!(
@@ -44,7 +33,12 @@ pub fn redact(mut input: ReportInput, secrets: &[Secret]) -> Result<ReportInput,
             ));
             continue;
         }
-        let places = open.replace(secret);
+        let in_texts: usize = texts(&mut input)
+            .into_iter()
+            .map(|text| replace_word(text, secret))
+            .sum();
+        let places =
+            in_texts + replace_in(&mut input.manifest, secret) + replace_in(&mut calibration, secret);
         if places > 0 {
             let times = if places == 1 {
                 "once".to_owned()
@@ -57,32 +51,67 @@ pub fn redact(mut input: ReportInput, secrets: &[Secret]) -> Result<ReportInput,
             ));
         }
     }
-    input.manifest = open.manifest;
-    input.calibration = serde_json::from_value(open.calibration).map_err(ReportError::Encode)?;
-    let [toml, title, name, model, task, reason] = open.texts;
-    input.task = task;
-    (
-        input.recipe.toml,
-        input.recipe.title,
-        input.recipe.name,
-        input.model,
-    ) = (toml, title, name, model);
-    input.reason = (!reason.is_empty()).then_some(reason);
+    input.calibration = serde_json::from_value(calibration).map_err(ReportError::Encode)?;
     Ok(input)
 }
 
-/// The parts of a report that may hold private words.
-struct Open {
-    manifest: Value,
-    calibration: Value,
-    texts: [String; 6],
-}
-
-impl Open {
-    fn replace(&mut self, secret: &Secret) -> usize {
-        let in_texts: usize = self.texts.iter_mut().map(|text| replace_word(text, secret)).sum();
-        in_texts + replace_in(&mut self.manifest, secret) + replace_in(&mut self.calibration, secret)
+/// Every text that may hold a private word, beside the manifest and the calibration, which are searched whole.
+fn texts(input: &mut ReportInput) -> Vec<&mut String> {
+    let mut all: Vec<&mut String> = vec![&mut input.device.name];
+    all.extend(&mut input.repeat);
+    all.extend(input.counting_rules.iter_mut().map(|rule| &mut rule.text));
+    if let Some(training) = &mut input.training {
+        all.extend([
+            &mut training.recipe.toml,
+            &mut training.recipe.title,
+            &mut training.recipe.name,
+            &mut training.model,
+            &mut training.task,
+        ]);
+        all.extend(&mut training.reason);
+        all.extend(&mut training.disturbed);
+        all.extend(&mut training.remedies);
+        all.extend(&mut training.summary.findings);
+        for finding in &mut training.judge.findings {
+            all.extend([&mut finding.found, &mut finding.means]);
+            all.extend(&mut finding.remedies);
+        }
     }
+    if let Some(experiment) = &mut input.experiment {
+        all.extend([
+            &mut experiment.name,
+            &mut experiment.title,
+            &mut experiment.question,
+            &mut experiment.toml,
+            &mut experiment.model,
+        ]);
+        all.extend(experiment.runs.iter_mut().filter_map(|run| run.reason.as_mut()));
+        all.extend(experiment.notes.iter_mut());
+        let comparison = &mut experiment.comparison;
+        for arm in &mut comparison.arms {
+            all.extend(
+                arm.changes
+                    .iter_mut()
+                    .flat_map(|change| [&mut change.from, &mut change.to]),
+            );
+        }
+        for pair in &mut comparison.pairs {
+            all.extend(
+                pair.changes
+                    .iter_mut()
+                    .flat_map(|change| [&mut change.from, &mut change.to]),
+            );
+        }
+    }
+    if let Some(doctor) = &mut input.doctor {
+        all.push(&mut doctor.opening);
+        for finding in &mut doctor.findings {
+            all.push(&mut finding.found);
+            all.extend(&mut finding.cure);
+        }
+        all.extend(doctor.flags.iter_mut().flatten());
+    }
+    all
 }
 
 fn replace_in(value: &mut Value, secret: &Secret) -> usize {

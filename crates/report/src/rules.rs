@@ -3,7 +3,7 @@
 use tunesmith_measure::practical_peak;
 
 use crate::format::{plural, points};
-use crate::{CountingRule, ReportInput};
+use crate::{CountingRule, ReportInput, TrainingRecord};
 
 /// How operations are counted for MFU, each way with its name: LoRA-exact, 6ND, hardware.
 pub const MFU_RULES: [(&str, &str); 3] = [
@@ -25,7 +25,7 @@ pub const MFU_RULES: [(&str, &str); 3] = [
 ];
 
 /// The rules that every report states, then those of this run.
-pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
+pub(crate) fn counting_rules(record: &ReportInput) -> Vec<CountingRule> {
     let fixed = [
         (
             "Valid step",
@@ -62,6 +62,18 @@ pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
             "most that the device's allocator held, in GiB of 2³⁰ bytes. What the driver holds beside it is not in it.",
         ),
         (
+            "Energy",
+            "power or energy as the card's own sensor told it, over the training with model loading; a gap between readings is \
+             not filled, and where more than half of the time is unread the energy is unknown. Watt-hours for a million tokens \
+             count real tokens. Prices are the user's own.",
+        ),
+        (
+            "Difference of two arms",
+            "Welch's test of the repeats with unequal variances, its p by Holm's correction where several arms are compared with one; \
+             Cohen's d over the pooled deviation. Called an effect only with p below 0.05 and |d| of at least 1; otherwise within noise, or \
+             exploratory where an arm was not repeated.",
+        ),
+        (
             "Scores",
             "execution match: the query runs and its rows equal those of the gold query. Exact match: equal after \
              normalising case, quotes and spacing. Executes: runs without an error. One point is one percent of the questions.",
@@ -79,10 +91,10 @@ pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
             text: text.to_owned(),
         })
         .collect();
-    let extraction = run
-        .after
+    let extraction = record
+        .training
         .iter()
-        .chain(&run.before)
+        .flat_map(|training| training.after.iter().chain(&training.before))
         .map(|result| &result.extraction_rule)
         .find(|rule| !rule.is_empty());
     if let Some(rule) = extraction {
@@ -91,41 +103,88 @@ pub(crate) fn counting_rules(run: &ReportInput) -> Vec<CountingRule> {
             text: rule.clone(),
         });
     }
-    rules.extend(run.counting_rules.iter().cloned());
+    rules.extend(record.counting_rules.iter().cloned());
     rules
 }
 
 /// Comparisons that these numbers do not allow, those of this run first.
-pub(crate) fn invalid_comparisons(run: &ReportInput) -> Vec<String> {
+pub(crate) fn invalid_comparisons(record: &ReportInput) -> Vec<String> {
     let mut all = Vec::new();
-    let summary = &run.summary;
-    if run
+    if record
         .calibration
         .as_ref()
-        .is_none_or(|calibration| practical_peak(calibration, run.dtype).is_none())
+        .is_none_or(|calibration| practical_peak(calibration, record.dtype).is_none())
     {
         all.push(format!(
             "No peak was measured for {}, so no share of a measured peak can be stated or compared.",
-            run.dtype.name()
+            record.dtype.name()
         ));
     }
-    if run
-        .calibration
-        .as_ref()
-        .is_some_and(|calibration| calibration.device == "cpu")
+    if record.device.is_processor()
+        || record
+            .calibration
+            .as_ref()
+            .is_some_and(|calibration| calibration.device == "cpu")
     {
-        all.push("This run was on a processor; its speed says nothing about any graphics card.".to_owned());
+        all.push(
+            "This was measured on a processor; its speed says nothing about any graphics card.".to_owned(),
+        );
     }
+    for note in record.experiment.iter().flat_map(|experiment| &experiment.notes) {
+        all.push(format!("{}.", note.trim_end_matches('.')));
+    }
+    if let Some(training) = &record.training {
+        of_a_training(training, &mut all);
+    }
+    let always: &[&str] = match (&record.experiment, &record.training) {
+        (None, None) => &OF_CALIBRATIONS,
+        (Some(_), _) => &OF_EXPERIMENTS,
+        (None, Some(_)) => &OF_TRAININGS,
+    };
+    all.extend(always.iter().map(|text| (*text).to_owned()));
+    if !record.device.is_processor() || record.training.is_some() {
+        all.push("Published figures beside measured ones: they were taken elsewhere, with other programs and settings; they orient and prove nothing.".to_owned());
+    }
+    all
+}
+
+const OF_CALIBRATIONS: [&str; 3] = [
+    "A peak of matrix products against the speed of a training: a training does much else.",
+    "Peaks of products of different size, layout or number format.",
+    "Another machine, driver, torch version, thread count or power limit changes the whole stack; the difference has no \
+     single cause.",
+];
+
+const OF_EXPERIMENTS: [&str; 4] = [
+    "Runs of this experiment against runs of another one: steps, lengths and windows differ (a shorter window reads a few percent higher).",
+    "A difference that the table calls within noise or exploratory: it is no finding.",
+    "Memory that differs by less than 2 GiB between single runs is noise.",
+    "Another machine, driver, torch version, thread count or power limit changes the whole stack; the difference has no \
+     single cause.",
+];
+
+const OF_TRAININGS: [&str; 6] = [
+    "One run is one run: a difference in speed from another run is a finding only with three or more repeats of each.",
+    "Memory that differs by less than 2 GiB between single runs is noise.",
+    "LoRA-exact MFU against anyone's 6ND MFU: compare 6ND with 6ND.",
+    "Steady speed against a whole-run speed, or against a sweep with shorter windows, which reads a few percent higher.",
+    "Another machine, driver, torch version, thread count or power limit changes the whole stack; the difference has no \
+     single cause.",
+    "Scores with another question set, another number of questions or another rule of taking the query out of the answer.",
+];
+
+fn of_a_training(training: &TrainingRecord, all: &mut Vec<String>) {
+    let summary = &training.summary;
     if summary.steady_steps < 10 {
         all.push(format!(
             "The steady window has only {}; a longer one may read differently.",
             plural(summary.steady_steps as u64, "step")
         ));
     }
-    let questions = run
+    let questions = training
         .after
         .as_ref()
-        .or(run.before.as_ref())
+        .or(training.before.as_ref())
         .map(|result| result.questions);
     if let Some(questions) = questions.filter(|questions| (1..300).contains(questions)) {
         let worst =
@@ -136,21 +195,10 @@ pub(crate) fn invalid_comparisons(run: &ReportInput) -> Vec<String> {
             points(100.0 * worst)
         ));
     }
-    let always = [
-        "One run is one run: a difference in speed from another run is a finding only with three or more repeats of each.",
-        "Memory that differs by less than 2 GiB between single runs is noise.",
-        "LoRA-exact MFU against anyone's 6ND MFU: compare 6ND with 6ND.",
-        "Steady speed against a whole-run speed, or against a sweep with shorter windows, which reads a few percent higher.",
-        "Another machine, driver, torch version, thread count or power limit changes the whole stack; the difference has no \
-         single cause.",
-        "Scores with another question set, another number of questions or another rule of taking the query out of the answer.",
-    ];
-    all.extend(always.into_iter().map(str::to_owned));
-    all
 }
 
 /// Words of the trade, in the order in which a report uses them.
-pub(crate) const GLOSSARY: [(&str, &str); 16] = [
+pub(crate) const GLOSSARY: [(&str, &str); 22] = [
     (
         "Execution match",
         "share of questions whose query gives the same rows as the gold query when both are run.",
@@ -206,4 +254,28 @@ pub(crate) const GLOSSARY: [(&str, &str); 16] = [
         "computing parts of the forward pass again in the backward pass instead of keeping them: slower, less memory.",
     ),
     ("GiB", "2³⁰ bytes, 7 % more than a GB."),
+    (
+        "Arm",
+        "one set-up of an experiment, run several times; the first arm is the one that the others are compared with.",
+    ),
+    (
+        "Standard deviation (± or sd)",
+        "how far repeats lie from their mean; about two thirds of them lie within it.",
+    ),
+    (
+        "p",
+        "chance of a difference at least this large if the two arms were in truth equal.",
+    ),
+    (
+        "Cohen's d",
+        "difference of two means in standard deviations: above 0.8 is called large.",
+    ),
+    (
+        "Frontier (Pareto)",
+        "the set-ups that no other one beats: none takes as little memory and is as fast.",
+    ),
+    (
+        "NF4",
+        "4-bit storage of weights in blocks of 64; they are unpacked before each product.",
+    ),
 ];
