@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use tunesmith_data::Role;
+use tunesmith_measure::fit::{LimitError, LimitWish};
 
 /// Fine-tunes language models on your own machine, and measures honestly how well it does
 #[derive(Debug, Parser)]
 #[command(
     name = "tunesmith",
     version,
-    after_help = "Examples:\n  tunesmith detect                              what this machine is\n  tunesmith doctor                              what is wrong with it, and what cures that\n  tunesmith quickstart                          calibrate, train and score the bundled recipe\n  tunesmith train quickstart --set train.steps=20\n  tunesmith generate last --question 7          what the newest adapter answers\n  tunesmith runs list\n\nExit status: 0 done, 1 error, 2 usage, 3 the run is invalid, 130 stopped by hand"
+    after_help = "Examples:\n  tunesmith detect                              what this machine is\n  tunesmith doctor                              what is wrong with it, and what cures that\n  tunesmith quickstart                          calibrate, train and score the bundled recipe\n  tunesmith train quickstart --set train.steps=20\n  tunesmith generate last --question 7          what the newest adapter answers\n  tunesmith runs list\n  tunesmith experiment run checkpointing        does computing activations again pay?\n\nExit status: 0 done, 1 error, 2 usage, 3 the run is invalid, 130 stopped by hand"
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -35,6 +36,17 @@ pub(crate) struct Global {
     /// Threads on a processor
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Wait where another run has the device, instead of being refused
+    #[arg(long, global = true)]
+    pub(crate) wait: bool,
+    /// How much of a card's memory torch may take: auto, a share such as 0.8, a size such as '20 GiB', or off
+    #[arg(long, global = true, value_name = "LIMIT", value_parser = memory_limit)]
+    pub(crate) memory_limit: Option<LimitWish>,
+}
+
+fn memory_limit(text: &str) -> Result<LimitWish, String> {
+    text.parse()
+        .map_err(|error| format!("{error}; {}", LimitError::hint()))
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,13 +73,21 @@ pub(crate) enum Command {
         after_help = "Without --apply it shows what it would do. Each command is shown before it runs, and what was there before stays until the new environment has passed its checks.\n\nExamples:\n  tunesmith setup\n  tunesmith setup --apply\n  tunesmith setup --engine hf --apply --yes"
     )]
     Setup(SetUp),
-    /// Measure what the device can do: matrix products and copies, values checked
+    /// Measure what the device can do: values first, then products, attention, copies, and whether it holds its speed
+    #[command(
+        after_help = "A measurement holds until the driver, torch or a flag changes; what no longer holds is listed with the reason.\n\nExamples:\n  tunesmith calibrate\n  tunesmith calibrate --again --full\n  tunesmith calibrate --json | jq '.sustainment'\n\nExit status 3: a value is wrong, and nothing should be trained in that format"
+    )]
     Calibrate(Calibrate),
     /// Train a recipe
     #[command(
         after_help = "Examples:\n  tunesmith train quickstart\n  tunesmith train my-recipe.toml --set train.seed=42 --set lora.rank=8\n  tunesmith train smoke --set data.path=rows.csv --set data.columns.completion=sql\n  tunesmith train smoke --set model.source=owner/name@revision --yes"
     )]
     Train(Train),
+    /// Whether a recipe fits, which settings suit this machine, and what is the largest batch that runs
+    #[command(
+        after_help = "Without --search or --measure nothing is started: the prediction, corrected by what earlier runs here held. A search runs a few steps of made rows for each value; running out of memory is a result, every try is kept, and the same command goes on with a search that was cut short. Exit status: 0 where it fits or something ran, 1 where not.\n\nExamples:\n  tunesmith fit quickstart\n  tunesmith fit sft-8gib --root capture/ --json\n  tunesmith fit quickstart --search batch\n  tunesmith fit quickstart --search batch --candidates 1,2,4,8\n  tunesmith fit quickstart --search length --set train.recompute=layer\n  tunesmith fit quickstart --measure --set model.quantization=nf4"
+    )]
+    Fit(FitArgs),
     /// Ask a run's model the test questions again
     Eval(Eval),
     /// Let a run's model answer a prompt
@@ -78,8 +98,19 @@ pub(crate) enum Command {
     /// Look at runs, and go on with one
     #[command(subcommand)]
     Runs(Runs),
-    /// Write a run's report again, as one HTML file and JSON
+    /// Write a report: of a run, an experiment, or the device alone
+    #[command(
+        after_help = "Without --format it is written as one HTML file with the JSON beside it. Reading two reports needs no engine.\n\nExamples:\n  tunesmith report last\n  tunesmith report last --format markdown --output -      for a post in a forum\n  tunesmith report --calibration --format png             a picture to share\n  tunesmith report --experiment bf16-or-4bit\n  tunesmith report last --compare theirs.json             side by side, and what is not comparable\n  tunesmith report last --tariff 0.30 --card-price 999 --card-hours 10000 --currency EUR --keep-prices"
+    )]
     Report(Report),
+    /// Run experiments: several runs that answer one question, in turn, with repeats and statistics
+    #[command(subcommand)]
+    Experiment(Experiments),
+    /// Whether a recipe can be trained: read it, and with --smoke train ten steps and hear the judge
+    #[command(
+        after_help = "Exit status: 0 it can be trained, 3 the judge stopped it, 1 another error.\n\nExamples:\n  tunesmith validate my-recipe.toml\n  tunesmith validate --smoke quickstart --json"
+    )]
+    Validate(Validate),
     /// Look at a data set as a training would read it
     #[command(subcommand)]
     Data(Data),
@@ -323,6 +354,9 @@ pub(crate) struct Calibrate {
     /// Measure again though a measurement is stored
     #[arg(long)]
     pub(crate) again: bool,
+    /// On a processor too, keep it busy for 30 s to see whether it holds its speed
+    #[arg(long)]
+    pub(crate) full: bool,
 }
 
 #[derive(Debug, Args)]
@@ -343,6 +377,47 @@ pub(crate) struct Train {
     pub(crate) engine: TrainingEngine,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct FitArgs {
+    /// A bundled recipe or a TOML file
+    pub(crate) recipe: String,
+    /// Change a key of the recipe; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Search the largest value that runs, by running it
+    #[arg(long, value_enum, value_name = "WHAT", conflicts_with_all = ["measure", "root"])]
+    pub(crate) search: Option<FitSearch>,
+    /// Run a few steps of these very settings, and lay what they hold beside the prediction
+    #[arg(long, conflicts_with = "root")]
+    pub(crate) measure: bool,
+    /// Values to try, instead of doubling and then halving
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', requires = "search", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) candidates: Vec<u64>,
+    /// Steps of a try; the first warms up
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) steps: Option<u64>,
+    /// Search anew, whatever was tried earlier
+    #[arg(long, requires = "search")]
+    pub(crate) again: bool,
+    /// Fetch the model without asking, where it comes from a hub and is not here
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Who trains
+    #[arg(long, value_enum, default_value_t = TrainingEngine::Native)]
+    pub(crate) engine: TrainingEngine,
+    #[command(flatten)]
+    pub(crate) machine: Machine,
+}
+
+/// What is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FitSearch {
+    /// Rows of a pass, at the recipe's longest rows
+    Batch,
+    /// Tokens of a row, at the recipe's rows of a pass
+    Length,
+}
+
 /// Engines that train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TrainingEngine {
@@ -350,6 +425,69 @@ pub(crate) enum TrainingEngine {
     Native,
     /// transformers + PEFT, for comparison on the same rows in the same order
     Hf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Experiments {
+    /// Run an experiment, or go on with it where it was begun; what is over is not run again
+    #[command(
+        after_help = "An experiment is a TOML file, docs/EXPERIMENTS.md shows how to write one; `tunesmith experiment list` names the ready ones. Order, pass criteria and predictions are written down before the first run. A run that fails is a record, and the next one follows. Ctrl-C stops; the same command goes on.\n\nExamples:\n  tunesmith experiment run checkpointing\n  tunesmith experiment run bf16-or-4bit --recipe sft-8gib --yes\n  tunesmith experiment run my-experiment.toml --set train.micro_batch=2 --json"
+    )]
+    Run {
+        /// A ready experiment's name, or a TOML file
+        experiment: String,
+        /// Another recipe for all arms: a bundled one's name, or a file
+        #[arg(long, value_name = "RECIPE")]
+        recipe: Option<String>,
+        /// Change a key of the recipe for all arms; may be repeated
+        #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
+        settings: Vec<(String, String)>,
+        /// Begin anew though the same experiment was run already
+        #[arg(long)]
+        again: bool,
+        /// Fetch the model without asking, where it comes from a hub and is not here
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// The ready experiments, and those that were begun
+    List,
+    /// Go on with an experiment that was begun, as its folder has it
+    #[command(
+        after_help = "Examples:\n  tunesmith experiment resume last\n  tunesmith experiment resume checkpointing --retry-failed"
+    )]
+    Resume {
+        /// Its folder's name, a beginning that only it has, a ready one's name, or `last`
+        experiment: String,
+        /// Run once more what did not end well
+        #[arg(long)]
+        retry_failed: bool,
+    },
+    /// Where an experiment stands and what it says so far
+    #[command(
+        after_help = "Runs of two experiments are compared only where both are the same one, begun twice on one machine; else the command says what differs.\n\nExamples:\n  tunesmith experiment show last\n  tunesmith experiment show checkpointing --json"
+    )]
+    Show {
+        /// Its folder's name, a beginning that only it has, a ready one's name, or `last`
+        experiment: String,
+        /// Lay this one beside it, where they can be compared
+        #[arg(long, value_name = "EXPERIMENT")]
+        beside: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// A bundled recipe or a TOML file
+    pub(crate) recipe: String,
+    /// Train ten steps
+    #[arg(long)]
+    pub(crate) smoke: bool,
+    /// Change a key of the recipe; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Fetch the model without asking, where it comes from a hub and is not here
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -451,11 +589,52 @@ pub(crate) enum Models {
 
 #[derive(Debug, Args)]
 pub(crate) struct Report {
-    /// A run's id, the beginning of it, or `last`
-    pub(crate) run: String,
-    /// Write the HTML file here instead of into the run's folder
+    /// A run's id, the beginning of it, or `last`; left out it is the last one
+    #[arg(conflicts_with_all = ["experiment", "calibration"])]
+    pub(crate) run: Option<String>,
+    /// Report an experiment by its name or its folder's
+    #[arg(long, value_name = "NAME", conflicts_with = "calibration")]
+    pub(crate) experiment: Option<String>,
+    /// Report the device's calibration, without any training
+    #[arg(long)]
+    pub(crate) calibration: bool,
+    /// Write it in this form alone
+    #[arg(long, short, value_enum, value_name = "FORM")]
+    pub(crate) format: Option<ReportForm>,
+    /// Write it here, `-` for standard output; the ending tells the form where --format does not
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Lay another report beside it: a report.json, or a report.html with the JSON beside it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) compare: Option<PathBuf>,
+    /// Price of a kilowatt-hour
+    #[arg(long, value_name = "PRICE", value_parser = positive)]
+    pub(crate) tariff: Option<f64>,
+    /// Price of the card
+    #[arg(long, value_name = "PRICE", value_parser = positive)]
+    pub(crate) card_price: Option<f64>,
+    /// Hours of work over which the card's price is spread
+    #[arg(long, value_name = "HOURS", value_parser = positive)]
+    pub(crate) card_hours: Option<f64>,
+    /// The currency of these prices
+    #[arg(long, value_name = "NAME")]
+    pub(crate) currency: Option<String>,
+    /// Keep these prices for every report from now on
+    #[arg(long)]
+    pub(crate) keep_prices: bool,
+}
+
+/// Forms of a report.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum ReportForm {
+    /// One self-contained page
+    Html,
+    /// For programs, and for --compare
+    Json,
+    /// For a post in a forum
+    Markdown,
+    /// A picture of 1200 by 630 for sharing
+    Png,
 }
 
 fn column(text: &str) -> Result<(Role, String), String> {
@@ -468,6 +647,13 @@ fn column(text: &str) -> Result<(Role, String), String> {
         .find(|known| known.name() == role)
         .ok_or_else(|| format!("a column is used as one of {}", known()))?;
     Ok((role, name.to_owned()))
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| "write KEY=VALUE, e.g. train.micro_batch=2".to_owned())?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tunesmith_data::DataError;
 use tunesmith_lab::{
-    files::FileError, pipeline::LabError, recipe::RecipeError, run::RunError, supervisor::Failure,
+    estimate::EstimateError, experiment::ExperimentError, files::FileError, pipeline::LabError,
+    recipe::RecipeError, run::RunError, supervisor::Failure,
 };
 use tunesmith_models::hub::HubError;
 use tunesmith_probe::CaptureError;
@@ -82,6 +83,8 @@ macro_rules! through_lab {
 }
 through_lab!(
     LabError,
+    EstimateError,
+    ExperimentError,
     RecipeError,
     RunError,
     FileError,

@@ -26,7 +26,7 @@ use tunesmith_lab::{
 use tunesmith_protocol::StopHow;
 use tunesmith_setup::process::Cancel;
 
-use args::{Cli, Command, Data, Global, Models, Runs, TrainingEngine};
+use args::{Cli, Command, Data, Experiments, Global, Models, Runs, TrainingEngine};
 use errors::{CliError, exit_code};
 use terminal::Terminal;
 
@@ -91,12 +91,24 @@ fn run(cli: Cli) -> Result<Done, CliError> {
             };
             commands::train(&args, &settings, &mut terminal)
         }
+        Command::Fit(args) => fit(&args, &global, &mut terminal),
         Command::Eval(args) => commands::eval(&args, &settings(&global)?, &mut terminal),
         Command::Generate(args) => commands::generate(&args, &settings(&global)?, &mut terminal),
         Command::Runs(Runs::List) => commands::list_runs(),
         Command::Runs(Runs::Show { run }) => commands::show_run(&run),
         Command::Runs(Runs::Resume { run }) => commands::resume(&run, &settings(&global)?, &mut terminal),
-        Command::Report(args) => commands::report(&args),
+        Command::Report(args) => commands::report(&args, &global, &mut terminal),
+        Command::Experiment(Experiments::List) => commands::list_experiments(),
+        Command::Experiment(Experiments::Show { experiment, beside }) => {
+            commands::show_experiment(&experiment, beside.as_deref())
+        }
+        Command::Experiment(command) => {
+            commands::run_experiment(&command, &settings(&global)?, &mut terminal)
+        }
+        Command::Validate(args) if args.smoke => {
+            commands::smoke_test(&args, &settings(&global)?, &mut terminal)
+        }
+        Command::Validate(args) => commands::validate(&args),
         Command::Data(Data::Show {
             path,
             columns,
@@ -118,6 +130,22 @@ fn run(cli: Cli) -> Result<Done, CliError> {
     }
 }
 
+/// A prediction needs no engine; what is tried needs one.
+fn fit(args: &args::FitArgs, global: &Global, terminal: &mut Terminal) -> Result<Done, CliError> {
+    if args.search.is_none() && !args.measure {
+        return commands::fit(args, global.device.as_deref(), global.memory_limit);
+    }
+    let settings = settings(global)?;
+    let settings = Settings {
+        trainer: trainer(args.engine, &settings)?,
+        ..settings
+    };
+    match args.search {
+        Some(what) => commands::search_fit(args, what, &settings, terminal),
+        None => commands::measure_fit(args, &settings, terminal),
+    }
+}
+
 /// The engine that trains, where it is another one.
 fn trainer(engine: TrainingEngine, settings: &Settings) -> Result<Option<EngineLocation>, CliError> {
     Ok(match engine {
@@ -136,6 +164,8 @@ fn with_global(settings: Settings, global: &Global, stop: StopToken) -> Settings
     Settings {
         device: global.device.clone(),
         threads: global.threads.map(usize::from),
+        wait: global.wait,
+        memory_limit: global.memory_limit,
         stop,
         ..settings
     }

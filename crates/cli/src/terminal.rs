@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tunesmith_lab::experiment::{ExperimentObserver, Phase, SlotUpdate};
 use tunesmith_lab::pipeline::{Observer, Stage, Update};
 use tunesmith_measure::judge::{Finding, Severity};
-use tunesmith_protocol::{Level, Progress, Step};
+use tunesmith_protocol::{CalibrationStage, Level, Progress, Step};
 use tunesmith_setup::{Report, human_bytes_if_known};
 
 use crate::format::{duration, size};
@@ -138,6 +139,10 @@ impl Terminal {
                 progress.total
             );
         }
+        // Of a calibration the part at hand says more than seconds of a plan.
+        if let Some(part) = CalibrationStage::named(&progress.stage) {
+            text = format!("{}: {}", stage.title(), part.title());
+        }
         if let Some(secs) = progress.eta_secs.filter(|secs| *secs > 0.5) {
             text += &left(secs);
         }
@@ -221,6 +226,30 @@ impl Terminal {
 
     fn run(&mut self, id: &str, folder: &Path) {
         self.note(&format!("run {id} in {}", folder.display()));
+    }
+}
+
+impl ExperimentObserver for Terminal {
+    fn slot(&mut self, update: &SlotUpdate<'_>) {
+        self.end_stage();
+        let place = format!(
+            "[{}/{}] {}, seed {}",
+            update.slot + 1,
+            update.slots,
+            update.arm,
+            update.seed
+        );
+        let left = update
+            .secs_left
+            .filter(|secs| *secs > 0.5)
+            .map(left)
+            .unwrap_or_default();
+        match &update.phase {
+            Phase::WaitsForQuiet(sentence) => self.note(&format!("{place}: waiting, {sentence}")),
+            Phase::Begins => self.note(&format!("{place}{left}")),
+            Phase::IsRepeated(sentence) => self.note(&format!("{place}: once more, {sentence} meanwhile")),
+            Phase::Ended(status) => self.note(&format!("{place}: {}", status.name())),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tunesmith_lab::fit::Pause;
 use tunesmith_setup::environments::{self, Engine, Environment, InstallSpec};
 use tunesmith_setup::plan::{self, Plan};
 use tunesmith_setup::process::Cancel;
@@ -75,7 +76,11 @@ pub(super) fn install(
     if !yes && !agreed(&format!("{what}\nInstall it now?")) {
         return Err(CliError::NoConsent(what));
     }
-    let environment = setup.carry_out(spec, &mut |report| terminal.installing(report))?;
+    let mut pause = Pause::new(setup.folders.data());
+    let environment = setup.carry_out(spec, &mut |report| {
+        pause.before_command(report, &setup.cancel, |text| terminal.note(text));
+        terminal.installing(report);
+    })?;
     terminal.finish();
     Ok(environment)
 }

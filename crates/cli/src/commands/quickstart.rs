@@ -14,9 +14,10 @@ use tunesmith_setup::doctor::{self, Diagnosis, RecipeNeeds, Rules, Status, Stops
 use tunesmith_setup::knowledge::Knowledge;
 use tunesmith_setup::plan::{self, Plan, VerdictKind};
 
+use super::calibrate::{calibration_json, calibration_line};
 use super::environments::{install, setup};
 use super::machine::{look, request};
-use super::training::{calibration_json, calibration_line, run};
+use super::training::run;
 use crate::args::{self, Global};
 use crate::consent::agreed;
 use crate::errors::CliError;
@@ -43,8 +44,8 @@ pub(crate) fn quickstart(
         chosen = choose(args.yes, signals, terminal)?;
     }
     // An engine on a torch of the user's own needs no other to be installed.
-    let base = match chosen.engine {
-        Some(engine) => Settings::new(Folders::from_env()?, engine),
+    let base = match chosen.settings {
+        Some(settings) => settings,
         None => Settings::from_env()?,
     };
     let mut settings = with_global(base, global, signals.stop.clone());
@@ -63,8 +64,8 @@ pub(crate) fn quickstart(
 #[derive(Default)]
 struct Chosen {
     device: Option<String>,
-    /// The engine on a torch that lies on the disk already, outside the app's own environments.
-    engine: Option<EngineLocation>,
+    /// For a torch that lies on the disk already, outside the app's own environments.
+    settings: Option<Settings>,
 }
 
 /// Chooses the card, with its runtime installed, or the processor, with the reason told.
@@ -74,7 +75,7 @@ fn choose(yes: bool, signals: &Signals, terminal: &mut Terminal) -> Result<Chose
     let plan = plan::plan(&system, &knowledge, &request)?;
     let on_the_processor = || Chosen {
         device: Some("cpu".to_owned()),
-        engine: None,
+        settings: None,
     };
     match decide(&system, &plan, &diagnose(&system, &knowledge, &plan)?) {
         Decision::Card { note } => {
@@ -83,17 +84,17 @@ fn choose(yes: bool, signals: &Signals, terminal: &mut Terminal) -> Result<Chose
                 install(&setup(&signals.cancel)?, spec, yes, terminal)?;
             }
             let on_disk = plan.route().and_then(|route| route.on_disk.as_deref());
-            let engine = match on_disk {
+            let settings = match on_disk {
                 Some(site) => {
-                    let engine =
-                        EngineLocation::on_torch(&Folders::from_env()?, site).map_err(LabError::from)?;
-                    Some(engine.with_plan(&plan))
+                    let folders = Folders::from_env()?;
+                    let engine = EngineLocation::on_torch(&folders, site).map_err(LabError::from)?;
+                    Some(Settings::on_plan(folders, engine, &plan, &system))
                 }
                 None => None,
             };
             Ok(Chosen {
                 device: Some("cuda:0".to_owned()),
-                engine,
+                settings,
             })
         }
         Decision::Processor { note } => {

@@ -1,16 +1,12 @@
-//! `runs list`, `runs show` and `report`: they read what lies on disk and need no engine.
+//! `runs list` and `runs show`: they read what lies on disk and need no engine.
 
 use serde_json::Value;
-use tunesmith_lab::{
-    files::write_whole,
-    report_input::{report_of, write_report},
-    run::{Listed, Run, list},
-};
+use tunesmith_lab::run::{Listed, Run, list};
 use tunesmith_measure::judge::{Finding, Judgement};
 use tunesmith_setup::Folders;
 
 use crate::{
-    Done, args,
+    Done,
     commands::training::go_on,
     errors::CliError,
     format::{or_dash, table},
@@ -114,19 +110,4 @@ fn flatten(prefix: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
         }
         other => rows.push(vec![prefix.to_owned(), other.to_string()]),
     }
-}
-
-pub(crate) fn report(args: &args::Report) -> Result<Done, CliError> {
-    let run = Run::find(&Folders::from_env()?.runs(), &args.run)?;
-    let written = write_report(&run)?;
-    let mut html = written.html;
-    if let Some(output) = &args.output {
-        write_whole(output, report_of(&run)?.to_html()?.as_bytes())?;
-        html.clone_from(output);
-    }
-    let text = format!("report   {}\nas JSON  {}", html.display(), written.json.display());
-    Ok(Done::ok(
-        text,
-        serde_json::json!({ "id": run.id, "report": html, "json": written.json }),
-    ))
 }

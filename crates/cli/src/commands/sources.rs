@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use tunesmith_data::{Columns, Content, DataSet, Role};
 use tunesmith_lab::{
+    fit::Pause,
     recipe::{DEFAULT_MODEL, Recipe},
     stop::StopToken,
 };
@@ -226,9 +227,10 @@ fn fetch(
         }
         terminal.note(&what);
     }
+    let mut pause = Pause::new(Folders::from_env()?.data());
     let path = hub.fetch(plan, free_bytes(hub.cache()), &mut |progress| {
         terminal.fetched(progress.file, progress.done, progress.total);
-        stop.asked().is_none()
+        pause.wait(|| stop.asked().is_some(), |text| terminal.note(text))
     });
     terminal.finish();
     Ok(path?)

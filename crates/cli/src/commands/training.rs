@@ -1,23 +1,22 @@
-//! `calibrate`, `train` and `runs resume`.
+//! `train` and `runs resume`.
 
-use serde_json::{Value, json};
 use tunesmith_lab::{
-    pipeline::{self, Settings, StoredCalibration},
+    pipeline::{self, Settings},
     recipe::Recipe,
     report_input::report_if_trained,
     run::{Run, RunState},
 };
-use tunesmith_measure::{
-    judge::{Finding, Judgement, Severity},
-    practical_peak,
-};
-use tunesmith_protocol::{DType, RunStatus, ValueCheck};
+use tunesmith_measure::judge::{Finding, Judgement, Severity};
+use tunesmith_protocol::RunStatus;
 
 use crate::{
     Done, args,
-    commands::sources::with_model_here,
+    commands::{
+        fit::{offer_back, tell_holders},
+        sources::with_model_here,
+    },
     errors::{CliError, print_failure},
-    format::{duration, points, table},
+    format::{duration, points},
     run_json,
     terminal::Terminal,
 };
@@ -34,13 +33,19 @@ pub(crate) fn train(
 
 pub(crate) fn resume(name: &str, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
     let run = Run::find(&settings.folders.runs(), name)?;
+    tell_holders(settings, terminal);
     let run = pipeline::resume(&run, settings, terminal)?;
-    finish(&run, terminal)
+    let done = finish(&run, terminal);
+    offer_back(settings, terminal);
+    done
 }
 
 pub(super) fn run(recipe: &Recipe, settings: &Settings, terminal: &mut Terminal) -> Result<Done, CliError> {
+    tell_holders(settings, terminal);
     let run = pipeline::train(recipe, settings, terminal)?;
-    finish(&run, terminal)
+    let done = finish(&run, terminal);
+    offer_back(settings, terminal);
+    done
 }
 
 /// The report, the reason where it did not end well, and what to say.
@@ -140,7 +145,7 @@ fn text(run: &Run) -> String {
         lines.push(format!("  report   {}", report.display()));
     }
     if run.adapter().is_some() {
-        let ask = if run.recipe.data.source.is_some() {
+        let ask = if run.recipe.has_questions() {
             "--question 1"
         } else {
             "--prompt '…'"
@@ -165,99 +170,4 @@ fn judge_line(judge: &Judgement) -> Option<String> {
             notable.iter().map(title).collect::<Vec<_>>().join(", ")
         )),
     }
-}
-
-pub(crate) fn calibrate(
-    args: &args::Calibrate,
-    settings: &Settings,
-    terminal: &mut Terminal,
-) -> Result<Done, CliError> {
-    let calibration = pipeline::calibrate(settings, args.again, terminal)?;
-    terminal.finish();
-    let result = &calibration.record.result;
-    let rows: Vec<Vec<String>> = result
-        .gemm
-        .iter()
-        .map(|gemm| {
-            vec![
-                gemm.dtype.name().to_owned(),
-                format!("{:?}", gemm.layout).to_lowercase(),
-                gemm.side.to_string(),
-                format!("{:.3}", gemm.mean_tflops),
-                format!("{:.3}", gemm.best_tflops),
-                verdict(&gemm.values),
-                if gemm.emulated {
-                    "emulated, no peak".to_owned()
-                } else {
-                    String::new()
-                },
-            ]
-        })
-        .collect();
-    let kernels: Vec<Vec<String>> = result
-        .kernels
-        .iter()
-        .map(|check| {
-            vec![
-                check.dtype.name().to_owned(),
-                check.kernel.label().to_owned(),
-                format!("{:?}", check.inputs).to_lowercase(),
-                verdict(&check.values),
-            ]
-        })
-        .collect();
-    let text = format!(
-        "{}\n\n{}\n\n{}\n\ncopy: {:.1} GiB/s at best, {:.1} median",
-        calibration_line(&calibration),
-        table(
-            &["format", "layout", "side", "TFLOPS", "best", "values", ""],
-            &rows
-        ),
-        table(&["format", "kernel", "inputs", "values"], &kernels),
-        result.copy.best_gib_per_sec,
-        result.copy.median_gib_per_sec,
-    );
-    let wrong = result.gemm.iter().any(|gemm| !gemm.values.passed)
-        || result.kernels.iter().any(|check| !check.values.passed);
-    // A wrong value fails the card's path whatever its speed (X8).
-    Ok(Done {
-        text,
-        json: calibration_json(&calibration),
-        status: if wrong { 3 } else { 0 },
-    })
-}
-
-fn verdict(values: &ValueCheck) -> String {
-    if values.passed {
-        "right".to_owned()
-    } else {
-        format!("WRONG by {:.1e}", values.max_error)
-    }
-}
-
-pub(super) fn calibration_line(calibration: &StoredCalibration) -> String {
-    let result = &calibration.record.result;
-    let peak = |dtype: DType| {
-        practical_peak(result, dtype).map(|peak| format!("{} {:.3} TFLOPS", dtype.name(), peak.tflops.0))
-    };
-    let peaks: Vec<String> = [DType::F32, DType::Bf16].into_iter().filter_map(peak).collect();
-    let age = if calibration.reused {
-        format!(
-            ", measured {} ago (calibrate --again measures anew)",
-            duration(calibration.age_secs())
-        )
-    } else {
-        String::new()
-    };
-    format!("{} reaches {}{age}", result.device, peaks.join(", "))
-}
-
-pub(super) fn calibration_json(calibration: &StoredCalibration) -> Value {
-    json!({
-        "taken": calibration.record.taken,
-        "reused": calibration.reused,
-        "age_secs": calibration.age_secs(),
-        "file": calibration.path,
-        "result": calibration.record.result,
-    })
 }
