@@ -608,6 +608,12 @@ pub const TERMS: &[Term] = &[
         "Trillions of calculations with decimals in a second; a multiplication and the addition after it count as two",
     ),
     term(
+        "throttling",
+        &[],
+        Subject::Measuring,
+        "A hot or thirsty card takes its clock back, so that a long training is slower than any short measurement; here a speed that ends more than 5 % lower",
+    ),
+    term(
         "time box",
         &["time-boxed"],
         Subject::Training,

@@ -10,10 +10,16 @@ use common::Shown;
 use egui::{Key, Modifiers};
 use egui_kittest::{Harness, SnapshotResults, kittest::Queryable};
 use serde_json::{Value, json};
+use tunesmith_lab::{
+    pipeline::{StaleCalibration, StoredCalibration},
+    run::CalibrationRecord,
+};
 use tunesmith_probe::{System, testing::machines};
 use tunesmith_protocol::{
-    Calibration, CopyBandwidth, DType, EngineError, GemmMeasurement, InputSize, KernelCheck, KernelName,
-    Layout, Level, Notice, Progress, RunStatus, StopHow, TaskWork, ValueCheck,
+    AllocatorOverhead, AttentionBackend, AttentionMeasurement, AttentionShape, Calibration, CalibrationStage,
+    Contention, CopyBandwidth, DType, EngineError, GemmMeasurement, InputSize, KernelCheck, KernelName,
+    Layout, Level, LinearMeasurement, Notice, OverheadSource, Progress, RunStatus, StageTime, StopHow,
+    Sustained, SustainedPoint, TaskWork, ValueCheck, Variant,
 };
 use tunesmith_setup::{
     doctor::{Rules, Surroundings, doctor},
@@ -62,6 +68,7 @@ fn of_a_card() -> Calibration {
         KernelName::AttentionBackward,
         KernelName::LoraLayerForward,
         KernelName::LoraLayerBackward,
+        KernelName::Nf4RoundTrip,
     ];
     Calibration {
         device: "cuda:0".to_owned(),
@@ -90,8 +97,143 @@ fn of_a_card() -> Calibration {
             median_gib_per_sec: 806.0,
         },
         time_boxed: false,
+        linears: vec![
+            linear("qkv_proj", Layout::Nt, 960, 576, 41.2),
+            linear("down_proj", Layout::Nn, 1536, 576, 52.8),
+        ],
+        sustained: Some(sustained(|second| if second < 9 { 100.9 } else { 92.7 })),
+        attention: vec![
+            attention(AttentionBackend::Math, 9.4, false),
+            attention(AttentionBackend::Flash, 1.1, true),
+            AttentionMeasurement {
+                unavailable: Some(
+                    "this torch has no efficient kernel for this device, format and size".to_owned(),
+                ),
+                forward_secs: None,
+                backward_secs: None,
+                proof: None,
+                values: None,
+                peak_bytes: None,
+                iterations: 0,
+                ..attention(AttentionBackend::Efficient, 1.0, false)
+            },
+        ],
+        allocator: Some(AllocatorOverhead {
+            source: OverheadSource::Device,
+            used_bytes: 1900 << 20,
+            allocator_bytes: 600 << 20,
+            others_bytes: Some(760 << 20),
+        }),
+        variants: vec![setting("0", 71.0), setting("1", 101.2)],
+        contention: Some(Contention {
+            before_cores: Some(0.1),
+            during_cores: Some(0.1),
+            after_cores: Some(0.1),
+            disturbed: Some(false),
+            ..Contention::default()
+        }),
+        ..Calibration::default()
     }
 }
+
+fn linear(name: &str, layout: Layout, n: i64, k: i64, tflops: f64) -> LinearMeasurement {
+    LinearMeasurement {
+        name: name.to_owned(),
+        dtype: DType::Bf16,
+        layout,
+        m: 4096,
+        n,
+        k,
+        iterations: 20,
+        mean_tflops: tflops,
+        best_tflops: tflops * 1.03,
+        median_tflops: tflops,
+    }
+}
+
+fn sustained(speed: impl Fn(u32) -> f64) -> Sustained {
+    Sustained {
+        dtype: DType::Bf16,
+        layout: Layout::Nt,
+        side: 8192,
+        points: (1..=30)
+            .map(|second| SustainedPoint {
+                at_secs: f64::from(second),
+                tflops: speed(second),
+            })
+            .collect(),
+    }
+}
+
+/// Of this many milliseconds, forward and backward together.
+fn attention(backend: AttentionBackend, millis: f64, dispatched: bool) -> AttentionMeasurement {
+    let proof = match backend {
+        AttentionBackend::Math => "UnsafeViewBackward0",
+        _ => "ScaledDotProductFlashAttentionBackward0",
+    };
+    AttentionMeasurement {
+        backend,
+        dtype: DType::Bf16,
+        shape: AttentionShape {
+            rows: 4,
+            heads: 16,
+            kv_heads: 2,
+            length: 1024,
+            head_dim: 128,
+        },
+        dispatched,
+        proof: Some(proof.to_owned()),
+        forward_secs: Some(millis / 3000.0),
+        backward_secs: Some(millis / 1500.0),
+        iterations: 20,
+        peak_bytes: Some(180 << 20),
+        values: Some(values(1.2e-2, 6e-2)),
+        unavailable: None,
+    }
+}
+
+fn setting(value: &str, tflops: f64) -> Variant {
+    Variant {
+        variable: "TORCH_BLAS_PREFER_HIPBLASLT".to_owned(),
+        value: value.to_owned(),
+        gemm: vec![
+            gemm(DType::Bf16, Layout::Nt, tflops),
+            gemm(DType::Bf16, Layout::Nn, tflops),
+        ],
+        attention: Vec::new(),
+        failure: None,
+    }
+}
+
+/// A measurement that does not hold any more, for this reason.
+fn stale(reason: &str) -> StaleCalibration {
+    let mut result = of_a_card();
+    for gemm in &mut result.gemm {
+        gemm.mean_tflops *= 0.9;
+    }
+    StaleCalibration {
+        stored: StoredCalibration {
+            record: CalibrationRecord {
+                taken: "2026-10-02T09:30:00Z".to_owned(),
+                result,
+            },
+            conditions: None,
+            reused: true,
+            path: "/data/calibration/fedcba9876543210.json".into(),
+        },
+        file: "/data/calibration/fedcba9876543210.json".into(),
+        reasons: vec![reason.to_owned()],
+    }
+}
+
+fn with_stale(mut state: State, stale: Vec<StaleCalibration>) -> State {
+    if let Loadable::Ready(stored) = &mut state.pages.calibrate.stored {
+        stored.stale = stale;
+    }
+    state
+}
+
+const NEW_DRIVER: &str = "the driver is amdgpu 6.12 now, it was amdgpu 6.10";
 
 fn looked_at(system: System) -> Machine {
     let knowledge = Knowledge::load(None).unwrap();
@@ -113,6 +255,7 @@ fn state_of(system: System, device: &str) -> State {
     state.pages.calibrate.stored = Loadable::Ready(Stored {
         device: device.to_owned(),
         measured: None,
+        stale: Vec::new(),
         is_capture: false,
     });
     state
@@ -126,6 +269,7 @@ fn begin(state: &mut State) -> u64 {
     let work = TaskWork::Calibrate {
         device: Some("cuda:0".to_owned()),
         again: false,
+        full: false,
     };
     state.tasks.begin(work, 1.0)
 }
@@ -182,10 +326,17 @@ fn one_button_measures() {
             .query_by_label("How fast this card really is has not been measured yet")
             .is_some()
     );
-    assert!(harness.query_by_label_contains("take 25 s at most").is_some());
+    // The stages, and four engines under other settings.
+    assert!(
+        harness
+            .query_by_label_contains("It takes 2 min 30 s at most")
+            .is_some()
+    );
+    assert!(harness.query_by_label("Back ends of attention").is_some());
     let wanted = TaskWork::Calibrate {
         device: Some("cuda:0".to_owned()),
         again: false,
+        full: false,
     };
     press(&mut harness, "Measure this card");
     assert!(matches!(&asked(&mut harness)[..], [Command::Start(work)] if **work == wanted));
@@ -241,6 +392,19 @@ fn a_capture_is_not_measured() {
     assert!(asked(&mut harness).is_empty());
 }
 
+fn linears_under_way(task: u64) -> Notice {
+    Notice::Progress {
+        task,
+        progress: Progress {
+            stage: CalibrationStage::Linears.name().to_owned(),
+            done: 37,
+            total: 90,
+            unit: "seconds".to_owned(),
+            eta_secs: Some(53.0),
+        },
+    }
+}
+
 #[test]
 fn a_measurement_shows_how_far_it_is_and_can_be_stopped() {
     let mut state = xtx();
@@ -251,16 +415,7 @@ fn a_measurement_shows_how_far_it_is_and_can_be_stopped() {
             stage: "calibrate".to_owned(),
             title: "measuring the device".to_owned(),
         },
-        Notice::Progress {
-            task,
-            progress: Progress {
-                stage: "calibrate".to_owned(),
-                done: 3,
-                total: 8,
-                unit: "measurements".to_owned(),
-                eta_secs: Some(9.0),
-            },
-        },
+        linears_under_way(task),
     ] {
         state.tasks.apply(notice, 5.0);
     }
@@ -268,9 +423,11 @@ fn a_measurement_shows_how_far_it_is_and_can_be_stopped() {
     assert!(harness.query_by_label("Measuring this card").is_some());
     assert!(
         harness
-            .query_by_label("3 of 8 measurements, about 9 s left")
+            .query_by_label("37 of 90 seconds, about 53 s left")
             .is_some()
     );
+    let told = |word| harness.query_all_by_label(word).count();
+    assert_eq!((told("done"), told("now"), told("waiting")), (2, 1, 4));
     press(&mut harness, "Stop");
     assert!(matches!(&asked(&mut harness)[..], [Command::Stop(StopHow::Now)]));
 }
@@ -292,13 +449,13 @@ fn the_title_is_what_the_card_does_of_what_it_promises() {
     assert!(
         harness
             .query_by_label(
-                "6 matrix products and 4 checks of attention and the LoRA layer agree with float64"
+                "6 matrix products and 5 checks of attention, the LoRA layer and 4-bit weights agree with float64"
             )
             .is_some()
     );
     assert!(
         harness
-            .query_by_label_contains("4-bit is not measured here")
+            .query_by_label_contains("4-bit weights are stored and unpacked rightly")
             .is_some()
     );
     assert!(harness.query_by_label("measured just now").is_some());
@@ -324,7 +481,7 @@ fn a_wrong_value_fails_the_card_whatever_its_speed() {
     let mut harness = shown(measured(xtx(), &result));
     assert!(
         harness
-            .query_by_label("This card computes wrong values: matrix products in bf16")
+            .query_by_label("This card computes wrong values: bf16 product, nt layout")
             .is_some()
     );
     assert!(
@@ -352,6 +509,11 @@ fn an_imitated_format_is_labelled_and_is_no_peak() {
         ..gemm(DType::Bf16, Layout::Nt, 0.012)
     });
     result.time_boxed = true;
+    result.stages = vec![StageTime {
+        stage: CalibrationStage::Gemm,
+        secs: 12.0,
+        cut: true,
+    }];
     let harness = shown(measured(state_of(machines::no_gpu().detect(), "cpu"), &result));
     assert!(
         harness
@@ -365,9 +527,131 @@ fn an_imitated_format_is_labelled_and_is_no_peak() {
     );
     assert!(
         harness
-            .query_by_label_contains("The time box cut it short")
+            .query_by_label_contains("repeated it less often: matrix products in three layouts")
             .is_some()
     );
+}
+
+#[test]
+fn a_card_that_throttles_is_flagged_with_its_curve() {
+    let harness = shown(measured(xtx(), &of_a_card()));
+    assert!(
+        harness
+            .query_by_label_contains(
+                "92.70 TFLOPS after 30 s, 8.7 % below the short measurement's 101.5: it throttles"
+            )
+            .is_some()
+    );
+    assert!(harness.query_by_label_contains("Speed over time falls").is_some());
+    let mut steady = of_a_card();
+    steady.sustained = Some(sustained(|_| 101.0));
+    let harness = shown(measured(xtx(), &steady));
+    assert!(harness.query_by_label_contains("it keeps its speed").is_some());
+    assert!(harness.query_by_label("Measure for 30 s").is_none());
+}
+
+#[test]
+fn a_processor_can_be_measured_for_longer() {
+    let mut result = of_a_card();
+    result.device = "cpu".to_owned();
+    let short = result.sustained.as_mut().unwrap();
+    short.points = sustained(|_| 101.0).points[..5].to_vec();
+    let mut harness = shown(measured(state_of(machines::no_gpu().detect(), "cpu"), &result));
+    assert!(
+        harness
+            .query_by_label_contains("throttling shows after 30 s")
+            .is_some()
+    );
+    press(&mut harness, "Measure for 30 s");
+    let begun = asked(&mut harness);
+    assert!(
+        matches!(&begun[..], [Command::Start(work)] if matches!(**work, TaskWork::Calibrate { again: true, full: true, .. }))
+    );
+}
+
+#[test]
+fn the_attention_that_torch_takes_is_marked_and_proven() {
+    let harness = shown(measured(xtx(), &of_a_card()));
+    assert!(
+        harness
+            .query_by_label(
+                "In bf16 torch takes flash, the fastest of those that are right; proven by ScaledDotProductFlashAttentionBackward0"
+            )
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label_contains("bf16 flash, taken by torch is 1.10 ms")
+            .is_some()
+    );
+    let mut silent = of_a_card();
+    silent.attention[0].dispatched = true;
+    silent.attention[1].dispatched = false;
+    let harness = shown(measured(xtx(), &silent));
+    assert!(
+        harness
+            .query_by_label_contains("In bf16 torch takes math, and flash would be 8.55 times as fast")
+            .is_some()
+    );
+}
+
+#[test]
+fn settings_layers_and_memory_outside_the_allocator_are_told() {
+    let harness = shown(measured(xtx(), &of_a_card()));
+    for said in [
+        "TORCH_BLAS_PREFER_HIPBLASLT: 1 wins, 43 % faster than the other",
+        "of the peak",
+        "540 MiB of the card lie outside torch's allocator",
+    ] {
+        assert!(harness.query_by_label_contains(said).is_some(), "{said}");
+    }
+}
+
+#[test]
+fn others_that_used_the_device_are_named() {
+    let mut result = of_a_card();
+    result.contention = Some(Contention {
+        others: vec!["ollama".to_owned()],
+        disturbed: Some(true),
+        ..Contention::default()
+    });
+    let harness = shown(measured(xtx(), &result));
+    assert!(
+        harness
+            .query_by_label("Disturbed: ollama used the device meanwhile, so its speeds are too low")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label_contains("no proof of throttling")
+            .is_some()
+    );
+}
+
+#[test]
+fn what_does_not_hold_any_more_says_why_and_asks_to_measure_again() {
+    let mut harness = shown(with_stale(xtx(), vec![stale(NEW_DRIVER)]));
+    assert!(
+        harness
+            .query_by_label("The measurement of this card does not hold any more")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label("The driver is amdgpu 6.12 now, it was amdgpu 6.10")
+            .is_some()
+    );
+    assert!(
+        harness
+            .query_by_label("bf16 91.35 TFLOPS, f32 24.66 TFLOPS")
+            .is_some()
+    );
+    press(&mut harness, "Measure again");
+    assert!(matches!(&asked(&mut harness)[..], [Command::Start(_)]));
+    // Beside one that holds it stays to be seen.
+    let harness = shown(with_stale(measured(xtx(), &of_a_card()), vec![stale(NEW_DRIVER)]));
+    assert!(harness.query_by_label(NEW_DRIVER).is_some());
+    assert!(harness.query_by_label_contains("This card does 101.5").is_some());
 }
 
 #[test]
@@ -450,9 +734,23 @@ fn it_is_read_at_every_size() {
 #[test]
 fn pictures() {
     let mut results = SnapshotResults::new();
-    for (name, dark) in [("calibrate-dark", true), ("calibrate-light", false)] {
-        let state = measured(xtx(), &of_a_card());
-        let mut harness = common::show::<CalibrateView>(state, calibrate_ui, [1112.0, 772.0], dark, true);
+    let whole = || with_stale(measured(xtx(), &of_a_card()), vec![stale(NEW_DRIVER)]);
+    let measuring = || {
+        let mut state = xtx();
+        let task = begin(&mut state);
+        state.tasks.apply(linears_under_way(task), 5.0);
+        state
+    };
+    let outdated = || with_stale(xtx(), vec![stale(NEW_DRIVER)]);
+    let pictures: [(&str, &dyn Fn() -> State, f32, bool); 4] = [
+        // The curve and the back ends of attention, then the whole page.
+        ("calibrate-dark", &whole, 1360.0, true),
+        ("calibrate-light", &whole, 2900.0, false),
+        ("calibrate-measuring-dark", &measuring, 560.0, true),
+        ("calibrate-stale-light", &outdated, 772.0, false),
+    ];
+    for (name, state, height, dark) in pictures {
+        let mut harness = common::show::<CalibrateView>(state(), calibrate_ui, [1112.0, height], dark, true);
         harness.run_ok();
         harness.snapshot(name);
         results.extend_harness(&mut harness);

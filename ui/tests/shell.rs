@@ -36,8 +36,9 @@ fn keys_show_pages_and_scale_everything() {
     for (key, page) in [
         (Key::Num1, Page::Card),
         (Key::Num5, Page::Live),
-        (Key::Num9, Page::Settings),
-        (Key::Num0, Page::Glossary),
+        (Key::Num7, Page::Compare),
+        (Key::Num9, Page::Report),
+        (Key::Num0, Page::Settings),
     ] {
         opened.harness.key_press_modifiers(Modifiers::COMMAND, key);
         opened.harness.run_ok();
@@ -62,6 +63,34 @@ fn the_rail_has_every_page_by_name() {
         opened.harness.run_ok();
         assert_eq!(opened.state().page, page);
     }
+}
+
+#[test]
+fn in_a_small_window_at_twice_the_size_every_page_stays_in_the_rail() {
+    let mut opened = open(home());
+    // 1024x640 at 200 %.
+    opened.harness.set_size(egui::vec2(512.0, 320.0));
+    opened.harness.run_ok();
+    let bottom = opened.harness.ctx.viewport_rect().bottom();
+    for page in Page::RAIL {
+        let shown = opened.harness.get_by_label(page.title()).rect();
+        assert!(
+            shown.bottom() <= bottom && shown.height() >= 20.0,
+            "{page:?}: {shown:?}"
+        );
+    }
+}
+
+#[test]
+fn the_published_figures_belong_to_the_page_compare() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    opened.state().go(Page::Published);
+    opened.harness.run_ok();
+    assert_eq!(Page::Published.in_rail(), Page::Compare);
+    opened.harness.get_by_label("On this machine").click();
+    opened.harness.run_ok();
+    assert_eq!(opened.state().page, Page::Compare);
 }
 
 #[test]

@@ -205,10 +205,14 @@ impl App {
         {
             self.workers.begin(work);
         }
-        let next = status.and_then(|status| self.state.pages.tune.next_task(id, status));
-        if let Some(work) = next {
-            self.state.go(Page::Live);
-            self.begin_task(work);
+        let pages = &mut self.state.pages;
+        let training = status.and_then(|status| pages.tune.next_task(id, status));
+        let experiment = status.and_then(|status| pages.compare.next_task(id, status));
+        for (page, work) in [(Page::Live, training), (Page::Compare, experiment)] {
+            if let Some(work) = work {
+                self.state.go(page);
+                self.begin_task(work);
+            }
         }
     }
 

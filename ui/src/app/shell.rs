@@ -3,10 +3,10 @@
 
 use egui::{
     Align, Align2, Area, Button, CentralPanel, Color32, CornerRadius, FontId, Frame, Id, Key, Label, Layout,
-    Margin, Modifiers, Order, Panel, Rect, RichText, Role, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2,
-    vec2,
+    Margin, Modifiers, Order, Panel, Rect, RichText, Role, ScrollArea, Sense, Stroke, StrokeKind, Ui,
+    WidgetInfo, pos2, vec2,
 };
-use tunesmith_protocol::{Progress, StopHow};
+use tunesmith_protocol::StopHow;
 use tunesmith_report::format::{duration, size};
 
 use crate::{
@@ -23,7 +23,12 @@ const RAIL: f32 = 168.0;
 const NARROW_RAIL: f32 = 56.0;
 const STRIP: f32 = 48.0;
 
-/// The keys of Ctrl-1 to Ctrl-9 and Ctrl-0, in the order of the rail.
+/// Highest and lowest button of the rail: where there is little room, all pages stay in sight.
+const RAIL_BUTTON: std::ops::RangeInclusive<f32> = 22.0..=36.0;
+/// Between two of them.
+const RAIL_GAP: f32 = 2.0;
+
+/// The keys of Ctrl-1 to Ctrl-9 and Ctrl-0, in the order of the rail; the page after them has F1.
 const PAGE_KEYS: [Key; 10] = [
     Key::Num1,
     Key::Num2,
@@ -100,7 +105,7 @@ pub(super) fn shell_ui(state: &State, views: &mut Views, ui: &mut Ui, out: &mut 
 }
 
 fn rail_ui(state: &State, narrow: bool, ui: &mut Ui, out: &mut Commands) {
-    ui.spacing_mut().item_spacing.y = 2.0;
+    ui.spacing_mut().item_spacing.y = RAIL_GAP;
     if narrow {
         ui.add_space(theme::GRID);
     } else {
@@ -115,18 +120,31 @@ fn rail_ui(state: &State, narrow: bool, ui: &mut Ui, out: &mut Commands) {
         });
         ui.add_space(2.0 * theme::GRID);
     }
-    for (index, page) in Page::RAIL.into_iter().enumerate() {
-        if rail_button(state, page, index, narrow, ui) {
-            out.go(page);
+    let room = ui.available_height() / Page::RAIL.len() as f32 - RAIL_GAP;
+    let height = room.clamp(*RAIL_BUTTON.start(), *RAIL_BUTTON.end());
+    ScrollArea::vertical().id_salt("rail").show(ui, |ui| {
+        for (index, page) in Page::RAIL.into_iter().enumerate() {
+            if rail_button(state, page, index, height, narrow, ui) {
+                out.go(page);
+            }
         }
+    });
+}
+
+/// The keys that show a page of the rail, in words.
+fn key_words(index: usize) -> String {
+    match index {
+        0..=8 => format!("Ctrl-{}", index + 1),
+        9 => "Ctrl-0".to_owned(),
+        _ => "F1".to_owned(),
     }
 }
 
-fn rail_button(state: &State, page: Page, index: usize, narrow: bool, ui: &mut Ui) -> bool {
+fn rail_button(state: &State, page: Page, index: usize, height: f32, narrow: bool, ui: &mut Ui) -> bool {
     let tokens = tokens(ui);
-    let size = vec2(ui.available_width(), 9.0 * theme::GRID);
+    let size = vec2(ui.available_width(), height);
     let (rect, response) = ui.allocate_exact_size(size, Sense::click());
-    let selected = state.page == page;
+    let selected = state.page.in_rail() == page;
     let text = if selected || response.hovered() {
         tokens.strong_text
     } else {
@@ -147,7 +165,7 @@ fn rail_button(state: &State, page: Page, index: usize, narrow: bool, ui: &mut U
     if response.has_focus() {
         painter.rect_stroke(rect, corner, Stroke::new(1.5, tokens.accent), StrokeKind::Inside);
     }
-    let side = 18.0;
+    let side = (height - 8.0).clamp(14.0, 18.0);
     let left = if narrow {
         rect.center().x - side / 2.0
     } else {
@@ -169,9 +187,8 @@ fn rail_button(state: &State, page: Page, index: usize, narrow: bool, ui: &mut U
         painter.circle_filled(pos2(rect.right() - 10.0, rect.center().y), 3.5, colour);
     }
     response.widget_info(|| WidgetInfo::selected(Role::Tab, true, selected, page.title()));
-    let key = (index + 1) % 10;
     let clicked = response.clicked();
-    response.on_hover_text(format!("{} (Ctrl-{key})", page.title()));
+    response.on_hover_text(format!("{} ({})", page.title(), key_words(index)));
     clicked
 }
 
@@ -183,6 +200,11 @@ fn dot(state: &State, page: Page, tokens: &Tokens) -> Option<Color32> {
             .tasks
             .running()
             .filter(|task| task.trains())
+            .map(|_| tokens.accent),
+        Page::Compare => state
+            .tasks
+            .running()
+            .filter(|task| task.experiment.is_some())
             .map(|_| tokens.accent),
         Page::Setup => machine
             .filter(|machine| machine.diagnosis.verdict == tunesmith_setup::doctor::Verdict::Blocked)
@@ -244,22 +266,20 @@ fn device_ui(state: &State, ui: &mut Ui) {
 /// The task at hand; a click shows its page.
 fn task_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Commands) {
     let tokens = tokens(ui);
-    let left = match &task.progress {
-        Some(progress) if progress.total > 0 && progress.done >= progress.total => "nearly done".to_owned(),
-        Some(Progress {
-            eta_secs: Some(secs), ..
-        }) => format!("{} left", widgets::whole_secs(*secs)),
-        _ => "estimating…".to_owned(),
+    let state_words = match (&task.stopping, &task.waits_for) {
+        (Some(_), _) => "stopping…".to_owned(),
+        (None, Some(_)) => "another job has it".to_owned(),
+        (None, None) => left_words(state, task),
     };
-    let state_words = match task.stopping {
-        Some(_) => "stopping…".to_owned(),
-        None => left,
+    let what = match &task.experiment {
+        Some(so_far) => format!("run {} of {}", so_far.slot + 1, so_far.slots),
+        None => task.stage_title.to_string(),
     };
-    let text = format!("{} · {} · {state_words}", task.name(), task.stage_title);
+    let text = format!("{} · {what} · {state_words}", task.name());
     let (rect, response) = ui.allocate_exact_size(vec2(80.0, 6.0), Sense::hover());
     let corner = CornerRadius::same(3);
     ui.painter().rect_filled(rect, corner, tokens.line);
-    if let Some(share) = task.share() {
+    if let Some(share) = task.whole_share() {
         let mut done = rect;
         done.set_width(rect.width() * share);
         ui.painter().rect_filled(done, corner, tokens.accent);
@@ -277,12 +297,26 @@ fn task_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Commands) {
     }
 }
 
+/// How long a task still takes.
+fn left_words(state: &State, task: &Task) -> String {
+    let done = task
+        .progress
+        .as_ref()
+        .is_some_and(|progress| progress.total > 0 && progress.done >= progress.total);
+    match task.secs_left(state.now_secs) {
+        _ if done && task.experiment.is_none() => "nearly done".to_owned(),
+        Some(secs) => format!("{} left", widgets::whole_secs(secs)),
+        None => "estimating…".to_owned(),
+    }
+}
+
 /// The page that shows a task.
 fn page_of(task: &Task) -> Page {
     use tunesmith_protocol::TaskWork;
     match &task.work {
         TaskWork::Calibrate { .. } => Page::Calibrate,
         TaskWork::Train { .. } | TaskWork::Resume { .. } => Page::Live,
+        TaskWork::Experiment { .. } => Page::Compare,
         TaskWork::Fetch { .. } => Page::Tune,
         TaskWork::Answer { .. } => Page::TryIt,
         TaskWork::Setup { .. } => Page::Setup,

@@ -8,20 +8,24 @@
 mod axis;
 mod bars;
 mod frame;
+mod knob;
 mod line;
 mod paint;
 mod pareto;
 mod series;
 mod sparkline;
+mod spread;
 
 use egui::Id;
 
 pub use axis::Along;
 pub use bars::{Bar, Bars, StackedBar};
+pub use knob::{KnobChart, KnobMark};
 pub use line::LineChart;
 pub use pareto::{Pareto, ParetoPoint, PointState};
 pub use series::{Extremes, Mark, MarkKind, OutOfOrder, Point, Series};
 pub use sparkline::Sparkline;
+pub use spread::{SpreadBar, SpreadBars};
 
 /// What a page keeps of a chart from one frame to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

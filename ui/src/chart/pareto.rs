@@ -330,20 +330,22 @@ impl<'a> Pareto<'a> {
         let Some(at) = plot.place(point) else { return };
         let colour = self.colour(index, tokens);
         let bar = Stroke::new(1.3, colour.gamma_multiply(0.8));
+        // A whisker may be longer than all values together, and ends at the chart's edge then.
+        let whiskers = painter.with_clip_rect(plot.area.intersect(painter.clip_rect()));
         if let (Some(speed), Ok(sd)) = (point.speed(), stats::sd(&point.tokens_per_sec)) {
             let ends = Rangef::new(plot.y.place(speed + sd), plot.y.place(speed - sd));
-            painter.vline(at.x, ends, bar);
+            whiskers.vline(at.x, ends, bar);
             for y in [ends.min, ends.max] {
-                painter.hline(Rangef::new(at.x - 3.5, at.x + 3.5), y, bar);
+                whiskers.hline(Rangef::new(at.x - 3.5, at.x + 3.5), y, bar);
             }
         }
         if let (Some(vram), Ok(sd)) = (point.vram(), stats::sd(&point.vram_gib))
             && sd > 0.0
         {
             let ends = Rangef::new(plot.x.place(vram - sd), plot.x.place(vram + sd));
-            painter.hline(ends, at.y, bar);
+            whiskers.hline(ends, at.y, bar);
             for x in [ends.min, ends.max] {
-                painter.vline(x, Rangef::new(at.y - 3.5, at.y + 3.5), bar);
+                whiskers.vline(x, Rangef::new(at.y - 3.5, at.y + 3.5), bar);
             }
         }
         let (shape, colour) = match point.state {

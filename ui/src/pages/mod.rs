@@ -3,8 +3,11 @@
 
 pub mod calibrate;
 pub mod card;
+pub mod compare;
 pub mod glossary;
+pub mod holders;
 pub mod live;
+pub mod published;
 pub mod report;
 pub mod runs;
 pub mod settings;
@@ -35,12 +38,16 @@ pub struct PageStates {
     pub live: live::LiveState,
     /// Of the answers.
     pub try_it: try_it::TryItState,
+    /// Of the experiments.
+    pub compare: compare::CompareState,
     /// Of the runs.
     pub runs: runs::RunsState,
     /// Of the report.
     pub report: report::ReportState,
     /// Of the settings.
     pub settings: settings::SettingsState,
+    /// Who else holds the card.
+    pub holders: holders::HoldersState,
 }
 
 /// How the pages are looked at.
@@ -52,6 +59,8 @@ pub struct Views {
     tune: tune::TuneView,
     live: live::LiveView,
     try_it: try_it::TryItView,
+    compare: compare::CompareView,
+    published: published::PublishedView,
     runs: runs::RunsView,
     report: report::ReportView,
     settings: settings::SettingsView,
@@ -64,6 +73,7 @@ impl Views {
         Self {
             tune: tune::TuneView::restored(&state.saved),
             try_it: try_it::TryItView::restored(&state.saved),
+            compare: compare::CompareView::restored(&state.saved),
             ..Self::default()
         }
     }
@@ -72,6 +82,7 @@ impl Views {
     pub fn keep(&self, state: &mut State) {
         self.tune.keep(&mut state.saved);
         self.try_it.keep(&mut state.saved);
+        self.compare.keep(&mut state.saved);
     }
 }
 
@@ -80,17 +91,19 @@ pub fn needs(state: &mut State) -> Vec<Work> {
     live::follow(state);
     try_it::follow(state);
     let work = match state.page {
-        Page::Card | Page::Welcome | Page::Glossary => None,
+        Page::Card | Page::Welcome | Page::Glossary | Page::Published => None,
         Page::Setup => setup::needs(state),
         Page::Calibrate => calibrate::needs(state),
         Page::Tune => tune::needs(state),
         Page::Live => live::needs(state),
         Page::TryIt => try_it::needs(state),
+        Page::Compare => compare::needs(state),
         Page::Runs => runs::needs(state),
         Page::Report => report::needs(state),
         Page::Settings => settings::needs(state),
     };
-    work.into_iter().collect()
+    let holders = holders::needs(state);
+    work.into_iter().chain(holders).collect()
 }
 
 /// A task has ended: what the pages keep may be out of date.
@@ -100,9 +113,11 @@ pub fn task_ended(state: &mut State, task: TaskId) {
     tune::task_ended(state, task);
     live::task_ended(state, task);
     try_it::task_ended(state, task);
+    compare::task_ended(state, task);
     runs::task_ended(state, task);
     report::task_ended(state, task);
     settings::task_ended(state, task);
+    holders::task_ended(state, task);
 }
 
 /// Draws the page that is shown.
@@ -115,6 +130,8 @@ pub fn page_ui(state: &State, views: &mut Views, ui: &mut Ui, out: &mut Commands
         Page::Tune => tune::tune_ui(state, &mut views.tune, ui, out),
         Page::Live => live::live_ui(state, &mut views.live, ui, out),
         Page::TryIt => try_it::try_it_ui(state, &mut views.try_it, ui, out),
+        Page::Compare => compare::compare_ui(state, &mut views.compare, ui, out),
+        Page::Published => published::published_ui(state, &mut views.published, ui, out),
         Page::Runs => runs::runs_ui(state, &mut views.runs, ui, out),
         Page::Report => report::report_ui(state, &mut views.report, ui, out),
         Page::Settings => settings::settings_ui(state, &mut views.settings, ui, out),

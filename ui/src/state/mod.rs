@@ -12,7 +12,7 @@ use tunesmith_setup::Folders;
 
 pub use machine::{Machine, MachineState};
 pub use page::Page;
-pub use task::{AnswerSoFar, Ended, LogLine, Task, TaskState, tone_of};
+pub use task::{AnswerSoFar, Ended, ExperimentSoFar, LogLine, Task, TaskState, tone_of};
 pub use telemetry::Telemetry;
 
 use crate::{saved::Saved, theme::Tone};
@@ -218,9 +218,13 @@ impl State {
 
     /// When the state changes next without anybody's doing, in seconds from now.
     pub fn next_change_secs(&self) -> Option<f64> {
-        self.toasts
+        let toasts = self
+            .toasts
             .iter()
-            .map(|toast| (toast.until_secs - self.now_secs).max(0.0))
-            .reduce(f64::min)
+            .map(|toast| (toast.until_secs - self.now_secs).max(0.0));
+        let look = crate::pages::holders::shown_on(self.page)
+            .then(|| self.pages.holders.next_look_secs(self.now_secs))
+            .flatten();
+        toasts.chain(look).reduce(f64::min)
     }
 }

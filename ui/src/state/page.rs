@@ -21,6 +21,10 @@ pub enum Page {
     Live,
     /// Base and tuned model side by side.
     TryIt,
+    /// What is faster, what saves memory: experiments on this machine.
+    Compare,
+    /// What others measured; a part of [`Self::Compare`].
+    Published,
     /// All trainings.
     Runs,
     /// A training to share.
@@ -32,14 +36,15 @@ pub enum Page {
 }
 
 impl Page {
-    /// The pages of the rail, in order. The first nine have Ctrl-1 to Ctrl-9, the tenth Ctrl-0.
-    pub const RAIL: [Self; 10] = [
+    /// The pages of the rail, in order. The first nine have Ctrl-1 to Ctrl-9, the tenth Ctrl-0, the last F1.
+    pub const RAIL: [Self; 11] = [
         Self::Card,
         Self::Setup,
         Self::Calibrate,
         Self::Tune,
         Self::Live,
         Self::TryIt,
+        Self::Compare,
         Self::Runs,
         Self::Report,
         Self::Settings,
@@ -56,10 +61,21 @@ impl Page {
             Self::Tune => "Fine-tune",
             Self::Live => "Live run",
             Self::TryIt => "Try it",
+            Self::Compare => "Compare",
+            Self::Published => "Published figures",
             Self::Runs => "Runs",
             Self::Report => "Report",
             Self::Settings => "Settings",
             Self::Glossary => "Glossary",
+        }
+    }
+
+    /// The page of the rail that it belongs to.
+    #[must_use]
+    pub fn in_rail(self) -> Self {
+        match self {
+            Self::Published => Self::Compare,
+            page => page,
         }
     }
 }

@@ -13,6 +13,9 @@ use crate::theme::Tone;
 /// Lines of the log that are kept; the whole of it is in the run's folder.
 const MOST_LOG_LINES: usize = 20_000;
 
+/// The stage in which a task waits for its device; the log's warnings say whom it waits for.
+const WAITS: &str = "wait";
+
 /// A line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
@@ -29,6 +32,42 @@ pub struct AnswerSoFar {
     pub text: String,
     /// The whole answer, once it is there.
     pub whole: Option<Answer>,
+}
+
+/// How far an experiment is, as the service told it last. What its runs came to is in its folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExperimentSoFar {
+    /// Name of its folder.
+    pub id: String,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Number of the run at hand, from 0.
+    pub slot: usize,
+    /// Runs in all.
+    pub slots: usize,
+    /// Runs that are over.
+    pub over: usize,
+    /// Name of the arm of the run at hand.
+    pub arm: String,
+    /// Its seed.
+    pub seed: u64,
+    /// What happens to it: `waits_for_quiet`, `begins`, `repeats`, or how it ended.
+    pub phase: String,
+    /// What other programs do, where it waits for them or is repeated for them.
+    pub reason: Option<String>,
+    /// Seconds that the rest will take, counted from [`Self::heard_secs`].
+    secs_left: Option<f64>,
+    /// When this was heard, in seconds of the window's clock.
+    heard_secs: f64,
+    /// How often something was heard: what was read of the folder knows by it that it is out of date.
+    pub heard: u64,
+}
+
+impl ExperimentSoFar {
+    /// Seconds that the rest will still take, where that is known.
+    pub fn secs_left(&self, now_secs: f64) -> Option<f64> {
+        Some((self.secs_left? - (now_secs - self.heard_secs).max(0.0)).max(0.0))
+    }
 }
 
 /// How a task ended.
@@ -79,6 +118,10 @@ pub struct Task {
     pub log_dropped: usize,
     /// Answers of the base model and of the tuned one.
     pub answers: [AnswerSoFar; 2],
+    /// Of an experiment how far it is.
+    pub experiment: Option<ExperimentSoFar>,
+    /// Whom it waits for, while another job has the device.
+    pub waits_for: Option<String>,
     /// What the user asked it to do, where a stop is on its way.
     pub stopping: Option<StopHow>,
     /// How it ended.
@@ -105,6 +148,8 @@ impl Task {
             log: VecDeque::new(),
             log_dropped: 0,
             answers: Default::default(),
+            experiment: None,
+            waits_for: None,
             stopping: None,
             ended: None,
         }
@@ -119,6 +164,7 @@ impl Task {
             TaskWork::Answer { .. } => "Answering",
             TaskWork::Setup { .. } => "Set-up",
             TaskWork::Report { .. } => "Report",
+            TaskWork::Experiment { .. } => "Experiment",
         }
     }
 
@@ -129,7 +175,10 @@ impl Task {
 
     /// Whether it measures, so that the window keeps still.
     pub fn measures(&self) -> bool {
-        matches!(self.work, TaskWork::Calibrate { .. }) || self.stage == "calibrate"
+        matches!(
+            self.work,
+            TaskWork::Calibrate { .. } | TaskWork::Experiment { .. }
+        ) || self.stage == "calibrate"
     }
 
     /// Whether it is over.
@@ -146,6 +195,24 @@ impl Task {
     pub fn share(&self) -> Option<f32> {
         let progress = self.progress.as_ref()?;
         (progress.total > 0).then(|| (progress.done as f64 / progress.total as f64).clamp(0.0, 1.0) as f32)
+    }
+
+    /// How much of all is done, 0 to 1: of an experiment its runs, with the training at hand as a part of one.
+    pub fn whole_share(&self) -> Option<f32> {
+        let Some(experiment) = self.experiment.as_ref().filter(|so_far| so_far.slots > 0) else {
+            return self.share();
+        };
+        let at_hand = if self.stage == "train" { self.share() } else { None };
+        let over = experiment.over as f32 + at_hand.unwrap_or(0.0);
+        Some((over / experiment.slots as f32).min(1.0))
+    }
+
+    /// Seconds that it will still take, where that is known.
+    pub fn secs_left(&self, now_secs: f64) -> Option<f64> {
+        match &self.experiment {
+            Some(experiment) => experiment.secs_left(now_secs),
+            None => self.progress.as_ref()?.eta_secs,
+        }
     }
 
     /// Seconds since it was asked for, until its end.
@@ -176,14 +243,57 @@ impl Task {
         match notice {
             Notice::Stage { stage, title, .. } => {
                 self.log(Level::Info, title.clone());
+                self.waits_for = None;
                 self.stage = stage;
                 self.stage_title = Cow::Owned(title);
                 self.stage_began_secs = now_secs;
                 self.progress = None;
             }
             Notice::Run { run, folder, .. } => {
+                // An experiment has one run after the other, each with a curve of its own.
+                if self.run.as_ref().is_some_and(|before| *before != run) {
+                    self.steps.clear();
+                    self.steps_epoch += 1;
+                }
                 self.run = Some(run);
                 self.folder = Some(folder);
+            }
+            Notice::Experiment {
+                experiment,
+                folder,
+                slot,
+                slots,
+                over,
+                arm,
+                seed,
+                phase,
+                reason,
+                secs_left,
+                ..
+            } => {
+                let what = phase.replace('_', " ");
+                let why = reason
+                    .as_ref()
+                    .map_or_else(String::new, |reason| format!(", {reason}"));
+                self.log(
+                    Level::Info,
+                    format!("run {} of {slots}, {arm}, seed {seed}: {what}{why}", slot + 1),
+                );
+                self.progress = None;
+                self.experiment = Some(ExperimentSoFar {
+                    id: experiment,
+                    folder,
+                    slot,
+                    slots,
+                    over,
+                    arm,
+                    seed,
+                    phase,
+                    reason,
+                    secs_left: secs_left.filter(|secs| secs.is_finite()),
+                    heard_secs: now_secs,
+                    heard: self.experiment.as_ref().map_or(1, |before| before.heard + 1),
+                });
             }
             Notice::Progress { progress, .. } => {
                 self.progress = Some(Progress {
@@ -203,7 +313,12 @@ impl Task {
                     whole: Some(answer),
                 };
             }
-            Notice::Log { level, text, .. } => self.log(level, text),
+            Notice::Log { level, text, .. } => {
+                if self.stage == WAITS && level == Level::Warn {
+                    self.waits_for = Some(text.clone());
+                }
+                self.log(level, text);
+            }
             Notice::Ended {
                 status,
                 run,
@@ -228,6 +343,7 @@ impl Task {
 
     fn end(&mut self, status: RunStatus, result: Value, problem: Option<Problem>, now_secs: f64) {
         self.progress = None;
+        self.waits_for = None;
         self.ended = Some(Ended {
             status,
             result,
@@ -255,6 +371,7 @@ fn task_of(notice: &Notice) -> Option<TaskId> {
         Notice::Started { task }
         | Notice::Stage { task, .. }
         | Notice::Run { task, .. }
+        | Notice::Experiment { task, .. }
         | Notice::Progress { task, .. }
         | Notice::Step { task, .. }
         | Notice::Finding { task, .. }
@@ -373,6 +490,81 @@ mod tests {
         let losses: Vec<_> = task.steps.iter().map(|step| (step.step, step.loss)).collect();
         assert_eq!(losses, [(1, Some(1.0)), (2, Some(1.0)), (3, Some(0.5))]);
         assert_eq!(task.steps_epoch, 1);
+    }
+
+    fn phase(task: TaskId, slot: usize, over: usize, phase: &str, secs_left: Option<f64>) -> Notice {
+        Notice::Experiment {
+            task,
+            experiment: "mine-0f1e2d3c".to_owned(),
+            folder: "/data/experiments/mine-0f1e2d3c".into(),
+            slot,
+            slots: 4,
+            over,
+            arm: "kept".to_owned(),
+            seed: 42,
+            phase: phase.to_owned(),
+            reason: None,
+            secs_left,
+        }
+    }
+
+    #[test]
+    fn an_experiment_is_as_far_as_its_runs_and_the_one_at_hand() {
+        let (mut tasks, id) = training();
+        tasks.apply(phase(id, 1, 1, "begins", Some(90.0)), 10.0);
+        let run = |run: &str| Notice::Run {
+            task: id,
+            run: run.to_owned(),
+            folder: run.into(),
+        };
+        tasks.apply(run("first"), 10.0);
+        tasks.apply(step(id, 1, 1.0), 10.0);
+        let stage = |stage: &str| Notice::Stage {
+            task: id,
+            stage: stage.to_owned(),
+            title: String::new(),
+        };
+        tasks.apply(stage("train"), 10.0);
+        let progress = Progress {
+            stage: "train".to_owned(),
+            done: 5,
+            total: 10,
+            unit: "steps".to_owned(),
+            eta_secs: Some(3.0),
+        };
+        tasks.apply(Notice::Progress { task: id, progress }, 10.0);
+        let task = tasks.training().unwrap();
+        assert_eq!(task.whole_share(), Some(1.5 / 4.0));
+        assert_eq!(task.secs_left(40.0), Some(60.0));
+        assert_eq!(task.secs_left(400.0), Some(0.0));
+        tasks.apply(run("second"), 11.0);
+        let task = tasks.training().unwrap();
+        assert!(task.steps.is_empty(), "each run has a curve of its own");
+        assert_eq!(task.steps_epoch, 1);
+    }
+
+    #[test]
+    fn whom_a_task_waits_for_is_known_while_it_waits() {
+        let (mut tasks, id) = training();
+        let stage = |stage: &str| Notice::Stage {
+            task: id,
+            stage: stage.to_owned(),
+            title: String::new(),
+        };
+        let warn = |text: &str| Notice::Log {
+            task: id,
+            level: Level::Warn,
+            text: text.to_owned(),
+        };
+        tasks.apply(stage("wait"), 1.0);
+        tasks.apply(warn("in use by run a"), 1.0);
+        assert_eq!(
+            tasks.training().unwrap().waits_for.as_deref(),
+            Some("in use by run a")
+        );
+        tasks.apply(stage("prepare"), 2.0);
+        tasks.apply(warn("a slow disk"), 2.0);
+        assert_eq!(tasks.training().unwrap().waits_for, None);
     }
 
     #[test]

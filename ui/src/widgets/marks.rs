@@ -163,6 +163,15 @@ pub fn icon(painter: &Painter, rect: Rect, page: Page, colour: Color32) {
             line(&[(0.28, 0.35), (0.72, 0.35)]);
             line(&[(0.28, 0.52), (0.58, 0.52)]);
         }
+        // Two bars, each with its spread.
+        Page::Compare | Page::Published => {
+            line(&[(0.06, 0.92), (0.94, 0.92)]);
+            for (left, top) in [(0.16, 0.42), (0.58, 0.6)] {
+                frame((left, top), (left + 0.26, 0.92));
+                line(&[(left + 0.13, top - 0.2), (left + 0.13, top + 0.12)]);
+                line(&[(left + 0.05, top - 0.2), (left + 0.21, top - 0.2)]);
+            }
+        }
         Page::Runs => {
             for height in [0.22, 0.5, 0.78] {
                 painter.circle_filled(at(0.14, height), rect.width() * 0.06, colour);

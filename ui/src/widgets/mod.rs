@@ -11,5 +11,5 @@ pub use basics::{
     small_button, term,
 };
 pub use marks::{badge, icon, mark};
-pub use panels::{empty, loading, page, panel, problem_panel, ragged, subheading, verdict_line};
-pub use values::{caption, eta, facts, figure, table, value_unit, whole_secs};
+pub use panels::{empty, loading, page, panel, problem_panel, ragged, subheading, verdict_line, verdict_row};
+pub use values::{caption, eta, facts, figure, table, tile, tiles, value_unit, whole_secs};

@@ -1,6 +1,6 @@
 //! What a page is made of: the column, panels, and what stands there when there is nothing, or something is wrong.
 
-use egui::{Align, CornerRadius, Frame, Layout, Margin, RichText, ScrollArea, Stroke, Ui, vec2};
+use egui::{Align, CornerRadius, Frame, Label, Layout, Margin, RichText, ScrollArea, Stroke, Ui, vec2};
 
 use super::{badge, caption, copy_button, fold, primary_button};
 use crate::{
@@ -80,6 +80,43 @@ pub fn verdict_line(ui: &mut Ui, tone: Tone, sentence: &str) {
     ui.horizontal_wrapped(|ui| {
         badge(ui, tone, tone.word());
         ui.label(sentence);
+    });
+}
+
+/// Width of the column of verdicts, in points.
+const VERDICTS: f32 = 148.0;
+/// Narrower than this, a verdict stands before its sentence and not in a column.
+const COLUMN_OF_VERDICTS: f32 = 560.0;
+
+/// A verdict in a column of its own, its sentence beside it and what matters less below that.
+pub fn verdict_row(ui: &mut Ui, tone: Tone, word: &str, sentence: &str, below: &str) {
+    let weak = RichText::new(below).small().color(tokens(ui).weak_text);
+    if ui.available_width() < COLUMN_OF_VERDICTS {
+        ui.horizontal_wrapped(|ui| {
+            badge(ui, tone, word);
+            ui.label(sentence);
+        });
+        if !below.is_empty() {
+            ui.add(Label::new(weak).wrap());
+        }
+        return;
+    }
+    ui.horizontal_top(|ui| {
+        ui.allocate_ui_with_layout(
+            vec2(VERDICTS, theme::ROW - theme::GRID),
+            Layout::left_to_right(Align::Min),
+            |ui| {
+                ui.set_min_width(VERDICTS);
+                badge(ui, tone, word);
+            },
+        );
+        ui.vertical(|ui| {
+            ui.spacing_mut().item_spacing.y = 2.0;
+            ui.add(Label::new(sentence).wrap());
+            if !below.is_empty() {
+                ui.add(Label::new(weak).wrap());
+            }
+        });
     });
 }
 

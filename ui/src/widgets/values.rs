@@ -19,6 +19,50 @@ pub fn figure(ui: &mut Ui, value: &str, unit: &str) -> Response {
     ui.label(job)
 }
 
+/// Narrower than this, tiles stand two by two.
+const ABREAST: f32 = 680.0;
+
+/// Tiles side by side, four in a row where there is room.
+pub fn tiles(ui: &mut Ui, tiles: &[&dyn Fn(&mut Ui)]) {
+    let columns = if ui.available_width() < ABREAST {
+        2
+    } else {
+        tiles.len().clamp(1, 4)
+    };
+    for row in tiles.chunks(columns) {
+        ui.columns(columns, |columns| {
+            for (tile, ui) in row.iter().zip(columns) {
+                tile(ui);
+            }
+        });
+    }
+}
+
+/// A figure with its name above and a line below; what it rests on shows on hover.
+pub fn tile(ui: &mut Ui, name: &str, value: &str, below: &str, how: &str) {
+    let tokens = tokens(ui);
+    let weak = |text: &str| RichText::new(text).size(theme::SMALL).color(tokens.weak_text);
+    ui.vertical(|ui| {
+        ui.spacing_mut().item_spacing.y = 2.0;
+        ui.label(weak(name));
+        let (value, unit) = match value.rsplit_once(' ') {
+            Some((value, unit @ ("GiB" | "MiB" | "KiB"))) => (value, unit),
+            _ => (value, ""),
+        };
+        ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = theme::GRID;
+            let text = RichText::new(value)
+                .font(theme::title_font())
+                .color(tokens.strong_text);
+            ui.add(Label::new(text).truncate()).on_hover_text(how);
+            if !unit.is_empty() {
+                ui.label(RichText::new(unit).color(tokens.weak_text));
+            }
+        });
+        ui.add(Label::new(weak(below)).wrap()).on_hover_text(how);
+    });
+}
+
 /// A number with its unit in a lighter tone.
 pub fn value_unit(ui: &mut Ui, value: &str, unit: &str) -> Response {
     let job = job(ui, value, unit, FontId::proportional(theme::BODY));

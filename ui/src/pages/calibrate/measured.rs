@@ -2,10 +2,14 @@
 //! text. Every figure comes from the record, through `tunesmith_measure`.
 
 use tunesmith_lab::pipeline::StoredCalibration;
-use tunesmith_measure::{Mfu, Peaks, Tflops, practical_peak};
+use tunesmith_measure::{
+    Mfu, Peaks, Tflops,
+    calibration::{outside_allocator_bytes, own_layers, sustainment, validity, wrong_values},
+    practical_peak,
+};
 use tunesmith_probe::Gpu;
 use tunesmith_protocol::{Calibration, DType, GemmMeasurement, KernelCheck, Layout};
-use tunesmith_report::format::{duration, number, percent, plural, significant};
+use tunesmith_report::format::{duration, number, percent, plural, significant, size};
 
 /// A measurement, and how old it is.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,52 +177,30 @@ impl<'a> Words<'a> {
         Mfu::from_speed(peaks.practical?, peaks.theoretical?)
     }
 
-    /// Products and kernels whose values are wrong.
+    /// What is wrong on the path that a training takes.
     pub(super) fn wrong(&self) -> Vec<String> {
-        let products = self
-            .result
-            .gemm
+        wrong_values(self.result)
             .iter()
-            .filter(|gemm| !gemm.values.passed)
-            .map(|gemm| {
+            .map(|wrong| {
                 format!(
-                    "{} product, {} layout: off by {}, allowed is {}",
-                    gemm.dtype.name(),
-                    layout(gemm.layout).0,
-                    number(gemm.values.max_error),
-                    number(gemm.values.tolerance)
+                    "{}: off by {}, allowed is {}",
+                    wrong.what,
+                    number(wrong.error),
+                    number(wrong.tolerance)
                 )
-            });
-        let kernels = self
-            .result
-            .kernels
-            .iter()
-            .filter(|check| !check.values.passed)
-            .map(|check| {
-                format!(
-                    "{} in {}, {} inputs: off by {}, allowed is {}",
-                    check.kernel.label(),
-                    check.dtype.name(),
-                    inputs(check),
-                    number(check.values.max_error),
-                    number(check.values.tolerance)
-                )
-            });
-        products.chain(kernels).collect()
+            })
+            .collect()
     }
 
     fn first_wrong(&self) -> Option<String> {
-        let product = self.result.gemm.iter().find(|gemm| !gemm.values.passed);
-        let product = product.map(|gemm| format!("matrix products in {}", gemm.dtype.name()));
-        let kernel = self.result.kernels.iter().find(|check| !check.values.passed);
-        product.or_else(|| kernel.map(|check| format!("{} in {}", check.kernel.label(), check.dtype.name())))
+        wrong_values(self.result).first().map(|wrong| wrong.what.clone())
     }
 
     /// How many values were checked, in words.
     pub(super) fn checked(&self) -> String {
         let products = plural(self.result.gemm.len() as u64, "matrix product");
         let kernels = plural(self.result.kernels.len() as u64, "check");
-        format!("{products} and {kernels} of attention and the LoRA layer agree with float64")
+        format!("{products} and {kernels} of attention, the LoRA layer and 4-bit weights agree with float64")
     }
 
     /// Formats that the device imitates.
@@ -259,15 +241,46 @@ impl<'a> Words<'a> {
                 verdict(check.values.passed)
             ));
         }
+        for of in &self.result.attention {
+            let taken = if of.dispatched { ", taken by torch" } else { "" };
+            let millis =
+                |secs: Option<f64>| secs.map_or_else(|| "–".to_owned(), |secs| figure(1000.0 * secs));
+            lines.push(format!(
+                "{} attention by {}: {} ms forward, {} ms backward{taken}; {}",
+                of.dtype.name(),
+                of.backend.name(),
+                millis(of.forward_secs),
+                millis(of.backward_secs),
+                of.unavailable
+                    .as_ref()
+                    .or(of.proof.as_ref())
+                    .map_or("", String::as_str)
+            ));
+        }
+        for dtype in [DType::Bf16, DType::F16, DType::F32] {
+            if let Some(speed) = own_layers(self.result, dtype) {
+                lines.push(format!(
+                    "own layers in {}: {} TFLOPS, from a cold cache",
+                    dtype.name(),
+                    figure(speed.0)
+                ));
+            }
+        }
+        lines.extend(
+            sustainment(self.result)
+                .map(|found| format!("sustained: {}", super::sustained::sentence(&found))),
+        );
+        if let Some(outside) = self.result.allocator.as_ref().and_then(outside_allocator_bytes) {
+            lines.push(format!("outside the allocator: {}", size(outside)));
+        }
         let copy = &self.result.copy;
         lines.push(format!(
             "copy: {} GiB/s best, {} median",
             figure(copy.best_gib_per_sec),
             figure(copy.median_gib_per_sec)
         ));
-        if self.result.time_boxed {
-            lines.push("the time box cut it short".to_owned());
-        }
+        let (word, why) = validity(self.result);
+        lines.push(format!("{}: {why}", word.word()));
         lines.join("\n")
     }
 }

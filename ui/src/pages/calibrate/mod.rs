@@ -1,19 +1,25 @@
 //! The page for the calibration: one button, a quiet window while it measures, and what came of it, values first.
 
+mod attention;
 mod measured;
 mod results;
+mod stages;
+mod stale;
 mod stored;
+mod sustained;
+mod tables;
 
 use egui::{Key, Modifiers, Ui};
 use serde::Deserialize;
 use tunesmith_lab::{
-    pipeline::{CALIBRATION_BUDGET_SECS, StoredCalibration},
+    pipeline::{StaleCalibration, StoredCalibration, calibration_secs},
     run::CalibrationRecord,
 };
 use tunesmith_protocol::{Level, RunStatus, StopHow, TaskId, TaskWork};
 
+use super::holders;
 use crate::{
-    chart::ChartView,
+    chart::{ChartView, Cursor},
     commands::{Command, Commands},
     saved::DeviceWish,
     services::Work,
@@ -48,12 +54,20 @@ impl CalibrateState {
             .map(|(_, measured)| measured);
         fresh.or_else(|| self.stored.ready()?.measured.as_ref())
     }
+
+    /// Measurements that do not hold any more, the newest first.
+    fn stale(&self) -> &[StaleCalibration] {
+        self.stored.ready().map_or(&[], |stored| &stored.stale)
+    }
 }
 
 /// How it is looked at.
 #[derive(Default)]
 pub struct CalibrateView {
     peaks: ChartView,
+    sustained: ChartView,
+    seconds: Cursor,
+    attention: ChartView,
 }
 
 /// The work that it needs: the stored measurement, read anew after every look at the machine.
@@ -97,6 +111,8 @@ pub fn task_ended(state: &mut State, task: TaskId) {
             match serde_json::from_value::<Told>(ended.result.clone()) {
                 Ok(told) => {
                     page.unreadable = None;
+                    // What held until now may be one of those that do not.
+                    page.stored_is_for = None;
                     page.fresh = Some((state.saved.device.clone(), told.measured(task, ended.at_secs)));
                 }
                 Err(error) => {
@@ -120,6 +136,7 @@ impl Told {
         Measured {
             calibration: StoredCalibration {
                 record: self.record,
+                conditions: None,
                 reused: self.reused,
                 path: self.file,
             },
@@ -204,7 +221,21 @@ fn start(state: &State, out: &mut Commands) {
         .ready()
         .map(|stored| stored.device.clone());
     let again = state.pages.calibrate.measured(&state.saved.device).is_some();
-    out.start(TaskWork::Calibrate { device, again });
+    out.start(TaskWork::Calibrate {
+        device,
+        again,
+        full: false,
+    });
+}
+
+/// Measures a processor for as long as a card: whether it holds its speed shows only then.
+fn start_full(state: &State, out: &mut Commands) {
+    let stored = state.pages.calibrate.stored.ready();
+    out.start(TaskWork::Calibrate {
+        device: stored.map(|stored| stored.device.clone()),
+        again: true,
+        full: true,
+    });
 }
 
 /// The button that measures, and why it cannot be pressed where it cannot. `primary` where it is the page's one action.
@@ -230,44 +261,45 @@ fn measure_button(state: &State, text: &str, primary: bool, ui: &mut Ui, out: &m
 
 fn before_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
     let device = device_word(state);
-    let title = format!("How fast this {device} really is has not been measured yet");
-    let lead = "A spec sheet says what could be; what is measured here is what every later figure is counted against";
-    widgets::page(ui, &title, lead, |ui| {
+    let stale = state.pages.calibrate.stale();
+    let (title, lead) = match stale.first() {
+        Some(newest) => (
+            format!("The measurement of this {device} does not hold any more"),
+            stale::why(newest),
+        ),
+        None => (
+            format!("How fast this {device} really is has not been measured yet"),
+            "A spec sheet says what could be; what is measured here is what every later figure is counted against"
+                .to_owned(),
+        ),
+    };
+    widgets::page(ui, &title, &lead, |ui| {
         last_ui(state, ui, out);
+        holders::holders_ui(state, ui, out);
         widgets::panel(ui, "What is measured", |ui| {
-            for (what, why) in [
-                (
-                    "Matrix products in the three layouts of training",
-                    "their values against float64 first, then their speed",
-                ),
-                (
-                    "Attention and a LoRA layer, forward and backward",
-                    "their values alone, in every format that training may use",
-                ),
-                ("Copies within the memory", "how fast numbers come and go"),
-            ] {
-                ui.horizontal_wrapped(|ui| {
-                    ui.label(what);
-                    widgets::caption(ui, why);
-                });
-            }
+            stages::before_ui(device == "card", ui);
             ui.add_space(theme::GRID);
-            widgets::caption(ui, &how_long(device));
+            widgets::caption(ui, &how_long(state));
             ui.add_space(2.0 * theme::GRID);
-            measure_button(state, &format!("Measure this {device}"), true, ui, out);
+            let text = if stale.is_empty() {
+                format!("Measure this {device}")
+            } else {
+                "Measure again".to_owned()
+            };
+            measure_button(state, &text, true, ui, out);
         });
+        stale::stale_ui(stale, ui);
     });
 }
 
-fn how_long(device: &str) -> String {
-    let box_secs = widgets::whole_secs(CALIBRATION_BUDGET_SECS);
-    let most = if device == "card" {
-        " at most, less on most cards"
-    } else {
-        " at most"
-    };
+fn how_long(state: &State) -> String {
+    let stored = state.pages.calibrate.stored.ready();
+    let device = stored.map_or("cpu", |stored| stored.device.as_str());
+    let card = state.machine.get().and_then(crate::state::Machine::gpu);
+    let secs = calibration_secs(device, card.and_then(|card| card.vendor), false);
     format!(
-        "The products take {box_secs}{most}, the rest some seconds more; leave the machine alone meanwhile"
+        "It takes {} at most, and the engine's start; leave the machine alone meanwhile",
+        widgets::whole_secs(secs)
     )
 }
 
@@ -311,7 +343,9 @@ fn measuring_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Commands) {
     let lead = "This window keeps still meanwhile, so that it takes nothing from what is measured";
     widgets::page(ui, &title, lead, |ui| {
         widgets::panel(ui, "", |ui| {
-            ui.label(task.stage_title.as_ref());
+            holders::waiting_ui(task, ui);
+            stages::measuring_ui(task, device_word(state) == "card", ui);
+            ui.add_space(theme::GRID);
             let text = task
                 .progress
                 .as_ref()

@@ -1,20 +1,28 @@
 //! What a calibration came to: the sentence, then values before speed, the peaks against the spec sheet, and the tables
 //! behind them.
 
-use egui::{Align, Key, Label, Layout, Modifiers, RichText, ScrollArea, Ui, vec2};
-use egui_extras::Column;
-use tunesmith_protocol::Calibration;
-use tunesmith_report::format::{number, points, size};
+use egui::{Key, Label, Modifiers, Ui};
+use tunesmith_measure::{
+    calibration::{Validity, outside_allocator_bytes, own_layers, validity, winners},
+    practical_peak,
+};
+use tunesmith_protocol::{Calibration, DType, KernelName, OverheadSource};
+use tunesmith_report::format::{number, percent, points, size};
 
 use super::{
-    CalibrateView, Measured, Words, last_ui, measure_button,
-    measured::{figure, inputs, layout, verdict},
+    CalibrateView, Measured, Words,
+    attention::attention_ui,
+    last_ui, measure_button,
+    measured::{figure, inputs, layout},
+    stale::stale_ui,
+    sustained::sustained_ui,
+    tables::{Cell, Col, Of, table_ui},
 };
 use crate::{
     chart::{Bar, Bars},
     commands::Commands,
     state::{Page, State},
-    theme::{self, Tone, tokens},
+    theme::{self, Tone},
     widgets,
 };
 
@@ -36,11 +44,18 @@ pub(super) fn results_ui(
     widgets::page(ui, &words.title(), &words.meaning(), |ui| {
         actions_ui(state, measured, &words, wrong.is_empty(), ui, out);
         last_ui(state, ui, out);
+        super::super::holders::holders_ui(state, ui, out);
         values_ui(&words, &wrong, ui, out);
+        let result = measured.result();
         peaks_ui(measured, &words, view, ui, out);
-        layouts_ui(measured.result(), ui);
-        kernels_ui(measured.result(), ui);
-        memory_ui(state, measured.result(), ui, out);
+        sustained_ui(state, result, view, ui, out);
+        attention_ui(result, view, ui, out);
+        settings_ui(result, ui);
+        layouts_ui(result, ui);
+        own_layers_ui(result, ui);
+        kernels_ui(result, ui);
+        memory_ui(state, result, ui, out);
+        stale_ui(state.pages.calibrate.stale(), ui);
     });
 }
 
@@ -121,14 +136,14 @@ fn peaks_ui(measured: &Measured, words: &Words, view: &mut CalibrateView, ui: &m
             );
             widgets::verdict_line(ui, Tone::Note, &text);
         }
-        if measured.result().time_boxed {
-            widgets::verdict_line(
-                ui,
-                Tone::Note,
-                "The time box cut it short: some products were repeated less often than planned, or left out",
-            );
+        let (word, why) = validity(measured.result());
+        match word {
+            // What is wrong stands above; that all is well needs no line.
+            Validity::WrongValues | Validity::Valid => {}
+            Validity::CutShort => widgets::verdict_line(ui, Tone::Note, &format!("Cut short: {why}")),
+            Validity::Disturbed => widgets::verdict_line(ui, Tone::Warn, &format!("Disturbed: {why}")),
         }
-        for warning in &measured.warnings {
+        for warning in measured.warnings.iter().filter(|warning| **warning != why) {
             widgets::verdict_line(ui, Tone::Warn, warning);
         }
         ui.horizontal_wrapped(|ui| {
@@ -137,6 +152,100 @@ fn peaks_ui(measured: &Measured, words: &Words, view: &mut CalibrateView, ui: &m
                 widgets::term(ui, word, out);
             }
         });
+    });
+}
+
+/// Which settings of the environment won (X10).
+fn settings_ui(result: &Calibration, ui: &mut Ui) {
+    let winners = winners(&result.variants);
+    if winners.is_empty() {
+        return;
+    }
+    widgets::panel(ui, "Settings compared", |ui| {
+        for winner in &winners {
+            let figures: Vec<String> = winner
+                .figures
+                .iter()
+                .map(|(value, of)| {
+                    let of = of.map_or_else(
+                        || "failed".to_owned(),
+                        |of| format!("{} {}", figure(of), winner.unit),
+                    );
+                    format!("{value}: {of}")
+                })
+                .collect();
+            let (tone, won) = match &winner.value {
+                Some(value) => (Tone::Ok, format!("{value} wins")),
+                None => (Tone::Note, "no winner".to_owned()),
+            };
+            let text = format!(
+                "{}: {won}, {} ({})",
+                winner.variable,
+                winner.why,
+                figures.join(", ")
+            );
+            widgets::verdict_line(ui, tone, &text);
+        }
+        widgets::caption(
+            ui,
+            "Each value ran in an engine of its own. Nothing was set for good: a variable that wins is yours to set",
+        );
+    });
+}
+
+/// The products of the bundled model's own layers, which are smaller than the peak's.
+fn own_layers_ui(result: &Calibration, ui: &mut Ui) {
+    if result.linears.is_empty() {
+        return;
+    }
+    widgets::panel(ui, "A model's own layers", |ui| {
+        for dtype in [DType::Bf16, DType::F16, DType::F32] {
+            let (Some(own), Some(peak)) = (own_layers(result, dtype), practical_peak(result, dtype)) else {
+                continue;
+            };
+            let text = format!(
+                "As a LoRA training of the bundled model multiplies them they reach {} TFLOPS in {}, {} of the peak",
+                figure(own.0),
+                dtype.name(),
+                percent(own.0 / peak.tflops.0)
+            );
+            widgets::verdict_line(ui, Tone::Note, &text);
+        }
+        let columns = [
+            Col("format", Of::Words(48.0)),
+            Col("layer", Of::Words(120.0)),
+            Col("in a training", Of::Rest),
+            Col("m", Of::Figures(48.0)),
+            Col("n", Of::Figures(48.0)),
+            Col("k", Of::Figures(48.0)),
+            Col("median TFLOPS", Of::Figures(104.0)),
+            Col("best", Of::Figures(64.0)),
+            Col("repeats", Of::Figures(64.0)),
+        ];
+        let rows: Vec<Vec<Cell>> = result
+            .linears
+            .iter()
+            .map(|linear| {
+                vec![
+                    Cell::Text(linear.dtype.name().to_owned()),
+                    Cell::Text(linear.name.clone()),
+                    Cell::Text(layout(linear.layout).1.to_owned()),
+                    Cell::Text(linear.m.to_string()),
+                    Cell::Text(linear.n.to_string()),
+                    Cell::Text(linear.k.to_string()),
+                    Cell::Text(figure(linear.median_tflops)),
+                    Cell::Text(figure(linear.best_tflops)),
+                    Cell::Text(linear.iterations.to_string()),
+                ]
+            })
+            .collect();
+        widgets::fold(ui, "Each product", false, |ui| {
+            table_ui(ui, "linears", &columns, &rows);
+        });
+        widgets::caption(
+            ui,
+            "From a cold cache: 256 MiB are written before each product. A LoRA training needs no weight gradient of these",
+        );
     });
 }
 
@@ -181,7 +290,7 @@ fn layouts_ui(result: &Calibration, ui: &mut Ui) {
 }
 
 fn kernels_ui(result: &Calibration, ui: &mut Ui) {
-    widgets::panel(ui, "Attention and the LoRA layer", |ui| {
+    widgets::panel(ui, "Values of each kernel", |ui| {
         if result.kernels.is_empty() {
             return widgets::verdict_line(ui, Tone::Unknown, "Not measured here");
         }
@@ -234,103 +343,73 @@ fn memory_ui(state: &State, result: &Calibration, ui: &mut Ui, out: &mut Command
                 ),
             );
         });
-        let plan = state.machine.get().and_then(|machine| machine.plan.as_ref().ok());
-        let expected = plan.map_or_else(String::new, |plan| {
-            let word = if plan.precision.four_bit {
-                "possible"
-            } else {
-                "not possible"
-            };
-            format!("; the plan calls it {word}: {}", plan.precision.four_bit_reason)
-        });
-        widgets::verdict_line(
+        outside_ui(result, ui);
+        four_bit_ui(state, result, ui);
+    });
+}
+
+/// What a prediction of memory has to add to what tensors take.
+fn outside_ui(result: &Calibration, ui: &mut Ui) {
+    let outside = result
+        .allocator
+        .as_ref()
+        .and_then(|overhead| Some((overhead, outside_allocator_bytes(overhead)?)));
+    let Some((overhead, outside)) = outside else {
+        return widgets::verdict_line(
             ui,
             Tone::Unknown,
-            &format!("4-bit is not measured here{expected}"),
+            "How much memory lies outside torch's allocator could not be read here",
+        );
+    };
+    let of = match overhead.source {
+        OverheadSource::Process => {
+            "of this process lie outside torch's allocator: libraries and their buffers"
+        }
+        OverheadSource::Device if overhead.others_bytes.is_some() => {
+            "of the card lie outside torch's allocator: driver, libraries and code of kernels"
+        }
+        OverheadSource::Device => {
+            "of the card lie outside torch's allocator, what other programs hold among them"
+        }
+    };
+    ui.horizontal_wrapped(|ui| {
+        ui.label(format!("{} {of}", size(outside)));
+        widgets::caption(
+            ui,
+            &format!(
+                "{} in use, {} of it torch's",
+                size(overhead.used_bytes),
+                size(overhead.allocator_bytes)
+            ),
         );
     });
 }
 
-enum Cell {
-    Text(String),
-    /// Whether the values are right.
-    Values(bool),
-}
-
-/// A column: its name, and what it holds.
-struct Col(&'static str, Of);
-
-/// What a column holds, with its width in points.
-enum Of {
-    Words(f32),
-    /// Set to the right.
-    Figures(f32),
-    /// Words, as wide as there is room.
-    Rest,
-}
-
-impl Of {
-    /// The least width that it is read at, in points.
-    fn least(&self) -> f32 {
-        match self {
-            Self::Words(width) | Self::Figures(width) => *width,
-            Self::Rest => 120.0,
-        }
-    }
-}
-
-/// Between two columns, in points.
-const BETWEEN: f32 = 3.0 * theme::GRID;
-
-/// A table, which scrolls sideways where it is wider than the window.
-fn table_ui(ui: &mut Ui, id: &str, columns: &[Col], rows: &[Vec<Cell>]) {
-    let widths = columns.iter().map(|Col(_, of)| of.least() + BETWEEN);
-    let least = widths.sum::<f32>();
-    ScrollArea::horizontal().id_salt(id).show(ui, |ui| {
-        ui.set_width(ui.available_width().max(least));
-        ui.spacing_mut().item_spacing = vec2(BETWEEN, 0.0);
-        let weak = tokens(ui).weak_text;
-        let mut table = widgets::table(ui, id).vscroll(false);
-        for Col(_, of) in columns {
-            table = table.column(match of {
-                Of::Words(width) | Of::Figures(width) => Column::exact(*width),
-                Of::Rest => Column::remainder().at_least(of.least()).clip(true),
-            });
-        }
-        table
-            .header(theme::ROW, |mut header| {
-                for Col(name, of) in columns {
-                    header.col(|ui| aligned(ui, of, RichText::new(*name).size(theme::SMALL).color(weak)));
-                }
-            })
-            .body(|body| {
-                body.rows(theme::ROW, rows.len(), |mut row| {
-                    for (cell, Col(_, of)) in rows[row.index()].iter().zip(columns) {
-                        row.col(|ui| cell_ui(ui, of, cell));
-                    }
-                });
-            });
+/// Whether 4-bit weights come back as they should, and whether the plan calls 4 bit possible.
+fn four_bit_ui(state: &State, result: &Calibration, ui: &mut Ui) {
+    let plan = state.machine.get().and_then(|machine| machine.plan.as_ref().ok());
+    let expected = plan.map_or_else(String::new, |plan| {
+        let word = if plan.precision.four_bit {
+            "possible"
+        } else {
+            "not possible"
+        };
+        format!("; the plan calls it {word}: {}", plan.precision.four_bit_reason)
     });
-}
-
-fn cell_ui(ui: &mut Ui, of: &Of, cell: &Cell) {
-    match cell {
-        Cell::Text(text) => aligned(ui, of, RichText::new(text)),
-        Cell::Values(passed) => {
-            let tone = if *passed { Tone::Ok } else { Tone::Stop };
-            widgets::badge(ui, tone, verdict(*passed));
-        }
-    }
-}
-
-fn aligned(ui: &mut Ui, of: &Of, text: RichText) {
-    let layout = match of {
-        Of::Figures(_) => Layout::right_to_left(Align::Center),
-        Of::Words(_) | Of::Rest => Layout::left_to_right(Align::Center),
+    let mut checks = result
+        .kernels
+        .iter()
+        .filter(|check| matches!(check.kernel, KernelName::Nf4RoundTrip | KernelName::Nf4Unpacking))
+        .peekable();
+    let (tone, text) = if checks.peek().is_none() {
+        (Tone::Unknown, "4-bit weights were not checked here")
+    } else if checks.all(|check| check.values.passed) {
+        (
+            Tone::Ok,
+            "4-bit weights are stored and unpacked rightly; how fast a 4-bit training is, only a comparison shows",
+        )
+    } else {
+        (Tone::Stop, "4-bit weights do not come back as they were stored")
     };
-    ui.with_layout(layout, |ui| {
-        // The last digit of a figure would touch the column's edge, which cuts.
-        ui.add_space(if matches!(of, Of::Figures(_)) { 2.0 } else { 0.0 });
-        ui.add(Label::new(text).truncate());
-    });
+    widgets::verdict_line(ui, tone, &format!("{text}{expected}"));
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tunesmith_lab::{
-    pipeline::{Settings, stored_calibration},
+    pipeline::{Settings, StaleCalibration, stale_calibrations, stored_calibration},
     supervisor::EngineLocation,
 };
 use tunesmith_setup::Folders;
@@ -24,6 +24,8 @@ pub struct Stored {
     pub device: String,
     /// The measurement of it that still holds.
     pub measured: Option<Measured>,
+    /// Those that do not hold any more, with what has changed since, the newest first.
+    pub stale: Vec<StaleCalibration>,
     /// Whether the machine is a folder of captured files: then nothing can be measured.
     pub is_capture: bool,
 }
@@ -56,12 +58,13 @@ fn stored(machine: &Machine, folders: Folders, wish: &DeviceWish) -> Result<Stor
         return Ok(Stored {
             device: device.to_owned(),
             measured: None,
+            stale: Vec::new(),
             is_capture: true,
         });
     }
-    let engine = EngineLocation::find(&folders).map_err(|error| problem!(error))?;
-    let device = device(machine, &engine, wish);
-    let settings = Settings::new(folders, engine);
+    // With the plan's flags, as the service starts the engine: they are conditions of a measurement.
+    let settings = Settings::in_folders(folders, &wish.choice()).map_err(|error| problem!(error))?;
+    let device = device(machine, &settings.engine, wish);
     let measured = stored_calibration(&settings, &device).map(|calibration| Measured {
         age_secs: Some(calibration.age_secs()),
         calibration,
@@ -69,6 +72,7 @@ fn stored(machine: &Machine, folders: Folders, wish: &DeviceWish) -> Result<Stor
         warnings: Vec::new(),
     });
     Ok(Stored {
+        stale: stale_calibrations(&settings, &device),
         device,
         measured,
         is_capture: false,

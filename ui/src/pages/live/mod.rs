@@ -220,6 +220,7 @@ pub fn live_ui(state: &State, view: &mut LiveView, ui: &mut Ui, out: &mut Comman
     widgets::page(ui, &title, "", |ui| {
         if task.is_over() {
             outcome::outcome_ui(state, task, ui, out);
+            super::holders::gone_ui(state, ui, out);
         } else {
             status::status_ui(state, task, ui, out);
         }

@@ -4,6 +4,7 @@ use egui::{Button, FontId, Label, Response, RichText, Role, Sense, Ui, WidgetInf
 use tunesmith_protocol::{StopHow, Verdict};
 use tunesmith_report::format::{capitalised, count};
 
+use super::super::holders;
 use super::words::{self, StagePlace};
 use crate::{
     commands::{Command, Commands},
@@ -34,6 +35,7 @@ const STOPS: [(StopHow, &str, &str); 3] = [
 /// Where the training is, and how to stop it.
 pub(super) fn status_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Commands) {
     widgets::panel(ui, "", |ui| {
+        holders::waiting_ui(task, ui);
         stages_ui(state, task, ui);
         ui.add_space(theme::GRID);
         let stage = capitalised(&task.stage_title);

@@ -10,6 +10,7 @@ use egui::{Label, RichText, TextEdit, Ui};
 use egui_extras::Column;
 use serde_json::Value;
 use tunesmith_lab::files::FileError;
+use tunesmith_report::format::capitalised;
 use tunesmith_report::{Figure, Group, NotComparable, Preview, Report, comparable};
 
 use super::preview::headline_ui;
@@ -160,7 +161,7 @@ fn differing(first: &[Group], second: &[Group]) -> Vec<[String; 3]> {
 
 /// What a report says of the machine, for people.
 fn hardware(report: &Report) -> Vec<(&'static str, String)> {
-    let manifest = &report.run.manifest;
+    let manifest = &report.record.manifest;
     let text = |place: &str| {
         let value = manifest.pointer(place).unwrap_or(&Value::Null);
         value.as_str().map_or_else(|| "unknown".to_owned(), str::to_owned)
@@ -329,6 +330,9 @@ fn side_ui(heading: &str, report: &Report, ui: &mut Ui) {
     widgets::subheading(ui, heading);
     headline_ui(&report.headline, ui);
     headline_ui(&report.validity, ui);
+    if let Some(edited) = report.integrity.sentence() {
+        widgets::verdict_line(ui, Tone::Warn, &capitalised(edited));
+    }
 }
 
 /// What both say: hardware, then figures.
@@ -336,14 +340,23 @@ fn rows((first, here): (&Report, &Preview), (second, there): (&Report, &Preview)
     let row = |name: &str, one: &str, other: &str| [name, one, other].map(str::to_owned);
     let mut rows = vec![
         row("Recipe", &here.title, &there.title),
-        row("Model", &first.run.model, &second.run.model),
+        row("Model", &here.model, &there.model),
         row("Date", &here.date, &there.date),
     ];
     let machines = hardware(first).into_iter().zip(hardware(second));
     rows.extend(machines.map(|((name, one), (_, other))| row(name, &one, &other)));
     let shown = |figure: &Figure| format!("{} {}", figure.value, figure.unit).trim().to_owned();
-    let figures = here.figures.iter().zip(&there.figures);
-    rows.extend(figures.map(|(one, other)| row(one.label, &shown(one), &shown(other))));
+    let of = |figures: &[Figure], label: &str| {
+        let figure = figures.iter().find(|figure| figure.label == label);
+        figure.map_or_else(|| "–".to_owned(), shown)
+    };
+    let both = here.figures.iter().chain(&there.figures);
+    for figure in both {
+        if rows.iter().all(|[name, ..]| *name != figure.label) {
+            let label = &figure.label;
+            rows.push(row(label, &of(&here.figures, label), &of(&there.figures, label)));
+        }
+    }
     rows
 }
 

@@ -65,7 +65,7 @@ impl Prepared {
         let report = report_of(&run).map_err(|error| problem!(error))?;
         let preview = report.preview();
         let secrets = secrets();
-        let told = &report.run.redactions;
+        let told = &report.record.redactions;
         let redactions = secrets
             .iter()
             .map(|secret| {
@@ -94,11 +94,10 @@ impl Prepared {
 /// The lines of a report that hold a replacement, each with its place.
 fn replaced(report: &Report, preview: &Preview, replacements: &[&str]) -> Vec<[String; 2]> {
     let holds = |text: &str| replacements.iter().any(|word| text.contains(word));
-    let recipe = report
-        .run
-        .recipe
-        .toml
-        .lines()
+    let training = report.training();
+    let recipe = training
+        .iter()
+        .flat_map(|training| training.recipe.toml.lines())
         .map(|line| ["recipe".to_owned(), line.trim().to_owned()]);
     let surroundings = preview.surroundings.iter().flat_map(|group| {
         let place = |key: &String| format!("{}.{key}", group.name);
@@ -107,10 +106,9 @@ fn replaced(report: &Report, preview: &Preview, replacements: &[&str]) -> Vec<[S
             .iter()
             .map(move |[key, value]| [place(key), value.clone()])
     });
-    let reason = report
-        .run
-        .reason
+    let reason = training
         .iter()
+        .filter_map(|training| training.reason.as_ref())
         .map(|reason| ["reason".to_owned(), reason.clone()]);
     recipe
         .chain(surroundings)
@@ -134,6 +132,8 @@ pub struct ReportState {
     pub beside: Beside,
     /// The folder where reports are saved; the user's own where nothing else is said.
     pub documents: Option<PathBuf>,
+    /// Where the picture to share is to be saved.
+    pub picture: Option<PathBuf>,
     /// A file that is to be opened in the browser.
     to_open: Option<PathBuf>,
 }
@@ -191,7 +191,7 @@ pub fn needs(state: &mut State) -> Option<Work> {
         return None;
     };
     if page.from.as_ref().is_some_and(|from| Arc::ptr_eq(from, line)) {
-        return saving::needs(page);
+        return saving::needs(page).or_else(|| saving::picture_needs(page));
     }
     if page.own.ready().is_none_or(|own| own.run != line.id) {
         page.own = Loadable::Loading;
@@ -254,8 +254,8 @@ pub fn report_ui(state: &State, view: &mut ReportView, ui: &mut Ui, out: &mut Co
 
 /// What was trained, and when.
 fn lead(own: &Prepared) -> String {
-    let run = &own.report.run;
-    format!("{}, {}, {}", own.preview.title, run.model, own.preview.date)
+    let preview = &own.preview;
+    format!("{}, {}, {}", preview.title, preview.model, preview.date)
 }
 
 fn keys(page: &ReportState, view: &mut ReportView, ui: &Ui, out: &mut Commands) {

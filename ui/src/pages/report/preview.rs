@@ -70,7 +70,7 @@ fn figures_ui(figures: &[Figure], ui: &mut Ui) {
 fn figure_ui(figure: &Figure, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = theme::GRID / 2.0;
     let tokens = tokens(ui);
-    ui.add(Label::new(RichText::new(figure.label).color(tokens.weak_text)).truncate());
+    ui.add(Label::new(RichText::new(&figure.label).color(tokens.weak_text)).truncate());
     if figure.known {
         widgets::figure(ui, &figure.value, figure.unit);
     } else {
@@ -168,8 +168,10 @@ fn redactions_ui(own: &Prepared, ui: &mut Ui, out: &mut Commands) {
                     widgets::subheading(ui, &group.name);
                     pairs_ui(&group.name, &group.rows, ui);
                 }
-                widgets::subheading(ui, "recipe");
-                widgets::command_block(ui, &own.report.run.recipe.toml, out);
+                if let Some(training) = own.report.training() {
+                    widgets::subheading(ui, "recipe");
+                    widgets::command_block(ui, &training.recipe.toml, out);
+                }
             },
         );
     });

@@ -8,7 +8,7 @@ use std::{
 
 use directories::UserDirs;
 use egui::{RichText, TextEdit, Ui};
-use tunesmith_report::{Written, files_at, write, write_at};
+use tunesmith_report::{Format, Written, files_at, write, write_as, write_at};
 
 use super::{Prepared, ReportState};
 use crate::{
@@ -175,6 +175,21 @@ pub(super) fn saving_ui(
             if ui.button("Copy the headline").clicked() {
                 out.copy(headline(own), "the headline");
             }
+            let markdown = ui
+                .button("Copy as Markdown")
+                .on_hover_text("For a post in a forum");
+            if markdown.clicked() {
+                match own.report.to_markdown() {
+                    Ok(text) => out.copy(text, "the report as Markdown"),
+                    Err(error) => out.change("say why", move |state| state.say_stop(error.to_string())),
+                }
+            }
+            let picture = ui
+                .button("Save a picture…")
+                .on_hover_text("A card of 1200 by 630 to share");
+            if picture.clicked() {
+                choose_picture(&own.suggested, out);
+            }
             widgets::caption(ui, "Nothing leaves this machine unless you send it");
         });
     });
@@ -222,6 +237,31 @@ fn choose_place(suggested: &Path, out: &mut Commands) {
     });
 }
 
+fn choose_picture(suggested: &Path, out: &mut Commands) {
+    let suggested = suggested.with_extension(Format::Png.ending());
+    out.act("choose a place for the picture", move |_| {
+        Some(pick_new(
+            "Save the picture",
+            ("Picture", &["png"]),
+            &suggested,
+            |state, path| state.pages.report.picture = Some(path),
+        ))
+    });
+}
+
+/// The work that draws the picture where the dialog said.
+pub(super) fn picture_needs(page: &mut ReportState) -> Option<Work> {
+    let own = Arc::clone(page.own.ready()?);
+    let path = page.picture.take()?.with_extension(Format::Png.ending());
+    Some(Work::new("drawing the picture", move || {
+        let drawn = write_as(&path, Format::Png, &own.report);
+        move |state: &mut State| match drawn {
+            Ok(()) => state.say(Tone::Ok, format!("The picture is {}", path.display())),
+            Err(error) => state.say_stop(error.to_string()),
+        }
+    }))
+}
+
 /// Opens the file that was saved; where none was, the one that is written into the run's own folder.
 fn open(page: &ReportState, own: &Arc<Prepared>, out: &mut Commands) {
     if let Saving::Saved(files) = &page.saving {
@@ -248,7 +288,7 @@ fn headline(own: &Prepared) -> String {
     let report = &own.report;
     format!(
         "{}. {}. Tunesmith {}, {}",
-        report.headline.sentence, report.validity.sentence, report.run.program_version, own.preview.date
+        report.headline.sentence, report.validity.sentence, report.record.program_version, own.preview.date
     )
 }
 

@@ -25,8 +25,8 @@ pub use list::RunList;
 pub use pareto::Tradeoffs;
 pub use words::{name, reason, tone, when};
 
+use super::tune;
 use crate::{
-    chart::ChartView,
     commands::Commands,
     problem,
     services::Work,
@@ -151,7 +151,7 @@ pub struct RunsView {
     /// The run whose row is to be seen.
     scroll_to: Option<String>,
     compare: compare::CompareView,
-    pareto: ChartView,
+    pareto: pareto::ParetoView,
     /// The last pass in which the page was drawn: a gap means that it was left and is shown again.
     drawn_in: Option<u64>,
 }
@@ -167,7 +167,12 @@ pub fn needs(state: &mut State) -> Option<Work> {
         Some(id) => runs.open.needs(runs.list.line(&id)),
         None => None,
     };
-    open.or_else(|| runs.compared.needs())
+    let work = open.or_else(|| runs.compared.needs());
+    // What was not run is predicted beside what was, and nothing is worth disturbing a measurement for.
+    if work.is_some() || state.tasks.running().is_some_and(crate::state::Task::measures) {
+        return work;
+    }
+    tune::look_around(state).or_else(|| tune::estimate_recipes(state))
 }
 
 /// A task has ended.
@@ -286,7 +291,7 @@ fn full_ui(state: &State, view: &mut RunsView, ui: &mut Ui, out: &mut Commands) 
     if runs.compared.shown {
         compare::compare_ui(&runs.compared, &mut view.compare, ui, out);
     }
-    pareto::pareto_ui(&runs.tradeoffs, open, &mut view.pareto, ui, out);
+    pareto::pareto_ui(state, &mut view.pareto, ui, out);
 }
 
 fn actions_ui(runs: &RunsState, ui: &mut Ui, out: &mut Commands) {

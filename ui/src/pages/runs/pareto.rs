@@ -1,10 +1,16 @@
 //! Memory against throughput over the runs at hand: one point for each experiment, with the spread of its repeats.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use egui::Ui;
 use jiff::tz::TimeZone;
-use tunesmith_lab::run::{Figure, LineState, RunLine, RunState};
+use tunesmith_lab::{
+    estimate::Fit,
+    run::{Figure, LineState, RunLine, RunState},
+};
 use tunesmith_measure::judge::Severity;
 use tunesmith_protocol::RunStatus;
 
@@ -12,8 +18,18 @@ use super::words;
 use crate::{
     chart::{ChartView, Pareto, ParetoPoint, PointState},
     commands::Commands,
+    pages::tune::RecipeFit,
+    state::State,
     widgets,
 };
+
+/// How it is looked at.
+#[derive(Default)]
+pub(super) struct ParetoView {
+    chart: ChartView,
+    /// Only what was measured.
+    without_predictions: bool,
+}
 
 /// Most points that can be told apart.
 const MOST: usize = 40;
@@ -124,20 +140,47 @@ fn point(group: &[&RunLine], name: String) -> ParetoPoint {
     }
 }
 
-/// Draws the chart; a click on a point looks at its newest run.
-pub(super) fn pareto_ui(
-    tradeoffs: &Tradeoffs,
-    open: Option<&str>,
-    view: &mut ChartView,
-    ui: &mut Ui,
-    out: &mut Commands,
-) {
+/// What the recipes that were not run here are expected to take and to do, of those that fit.
+fn predicted(fits: &BTreeMap<&'static str, RecipeFit>, lines: &[Arc<RunLine>]) -> Vec<ParetoPoint> {
+    fits.iter()
+        .filter(|(name, _)| lines.iter().all(|line| line.recipe != **name))
+        .filter(|(_, fit)| matches!(fit.fit, Fit::Fits | Fit::Uncertain))
+        .filter_map(|(name, fit)| {
+            Some(ParetoPoint {
+                name: format!("{name}, predicted"),
+                vram_gib: vec![words::gib(fit.step_bytes?)],
+                tokens_per_sec: vec![fit.tokens_per_sec?],
+                state: PointState::Predicted,
+            })
+        })
+        .collect()
+}
+
+/// Draws the chart; a click on a point looks at its newest run. Predictions stand among all runs and not among chosen
+/// ones.
+pub(super) fn pareto_ui(state: &State, view: &mut ParetoView, ui: &mut Ui, out: &mut Commands) {
+    let runs = &state.pages.runs;
+    let (tradeoffs, open) = (&runs.tradeoffs, runs.open.id.as_deref());
+    let fits = state.pages.tune.fits().filter(|_| !tradeoffs.of_chosen);
+    let predicted = fits.map_or_else(Vec::new, |fits| predicted(fits, runs.list.lines()));
     widgets::panel(ui, "", |ui| {
         let current = open.and_then(|id| tradeoffs.place_of(id));
-        let clicked = Pareto::new("Memory against throughput", &tradeoffs.points)
+        let mut points = tradeoffs.points.clone();
+        if !view.without_predictions {
+            points.extend(predicted.iter().cloned());
+        }
+        let clicked = Pareto::new("Memory against throughput", &points)
             .current(current)
             .empty("Runs appear here once their speed and their memory have been measured")
-            .show(ui, view);
+            .show(ui, &mut view.chart);
+        if !predicted.is_empty() {
+            let mut shown = !view.without_predictions;
+            ui.checkbox(
+                &mut shown,
+                "Show what recipes that were not run are expected to do, hollow",
+            );
+            view.without_predictions = !shown;
+        }
         let of = if tradeoffs.of_chosen {
             "Of the chosen runs; repeats of one experiment are one point"
         } else {
@@ -190,6 +233,31 @@ mod tests {
         assert!(matches!(&found.points[1].state, PointState::Failed(reason) if reason.contains("oom")));
         assert_eq!(found.points[0].name, "smoke");
         assert_eq!(found.place_of(&found.runs[2][0]), Some(2));
+    }
+
+    #[test]
+    fn recipes_that_fit_and_were_not_run_are_predicted() {
+        let fit = |fit, tokens_per_sec| RecipeFit {
+            fit,
+            bytes: Some(3 << 30),
+            download: Some(0),
+            step_bytes: Some(2 << 30),
+            tokens_per_sec,
+            reason: String::new(),
+        };
+        let fits = BTreeMap::from([
+            ("quickstart", fit(Fit::Fits, Some(480.0))),
+            ("sft-8gib", fit(Fit::Uncertain, Some(120.0))),
+            ("sft-12gib", fit(Fit::DoesNotFit, Some(90.0))),
+            ("sft-16gib", fit(Fit::Fits, None)),
+        ]);
+        let home = tempfile::tempdir().unwrap();
+        day(1).write(home.path());
+        let found = predicted(&fits, &lines(home.path(), &[]).unwrap());
+        let names: Vec<&str> = found.iter().map(|point| point.name.as_str()).collect();
+        assert_eq!(names, ["sft-8gib, predicted"]);
+        assert_eq!(found[0].vram_gib, [2.0]);
+        assert_eq!(found[0].state, PointState::Predicted);
     }
 
     #[test]

@@ -1,20 +1,19 @@
 //! The recipe as one card: what it teaches, the one start, what it will need with where each figure comes from, and what to
 //! know before.
 
-use egui::{
-    Align2, Button, CornerRadius, FontId, Label, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2,
-};
+use egui::{Align2, Button, CornerRadius, FontId, Label, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use egui_extras::Column;
 use tunesmith_lab::{
     estimate::{Estimate, Fit, MemoryEstimate, Part, total},
+    pipeline::calibration_secs,
     recipe::{DEFAULT_MODEL, ModelSection, Recipe},
 };
 use tunesmith_models::hub::HubId;
-use tunesmith_protocol::{StopHow, TaskWork};
+use tunesmith_protocol::{Quantization, StopHow, TaskWork};
 use tunesmith_report::format::{duration, plural, size};
 
 use super::{
-    Subject, TuneView, ask_hub, enter,
+    Subject, TuneView, ask_hub, composition, enter,
     fields::field,
     form::{Checked, WHOLE},
     model_name, reading,
@@ -27,9 +26,6 @@ use crate::{
     theme::{self, Tone, tokens},
     widgets,
 };
-
-/// Narrower than this, the four figures stand two by two.
-const FOUR_ABREAST: f32 = 680.0;
 
 pub(super) fn card_ui(
     state: &State,
@@ -60,6 +56,8 @@ pub(super) fn card_ui(
                 }
                 figures_ui(estimate, ui);
                 memory_ui(&estimate.memory, ui);
+                advice_ui(state, view, ui);
+                composition::composition_ui(estimate, &mut view.composition, ui);
                 sources_ui(estimate, ui);
             }
             Some(Err(problem)) => widgets::problem_panel(ui, "What it needs cannot be told", problem, out),
@@ -69,6 +67,26 @@ pub(super) fn card_ui(
             widgets::verdict_line(ui, tone, &text);
         }
     });
+}
+
+/// Which settings would suit better, with why; they are taken by a click, never by themselves.
+fn advice_ui(state: &State, view: &mut TuneView, ui: &mut Ui) {
+    let Some(advice) = state.pages.tune.advice.ready() else {
+        return;
+    };
+    let tone = match &advice.choice {
+        Some(_) if advice.as_it_is => Tone::Ok,
+        Some(_) => Tone::Note,
+        None => Tone::Unknown,
+    };
+    widgets::verdict_line(ui, tone, &format!("Advice: {}", advice.reason));
+    let settings = advice.choice.iter().flat_map(|choice| &choice.settings);
+    let settings: Vec<(&str, &str)> = settings.filter_map(|setting| setting.split_once('=')).collect();
+    if !settings.is_empty() && ui.button("Take these settings").clicked() {
+        for (key, text) in settings {
+            view.form.set(key, text.to_owned());
+        }
+    }
 }
 
 fn head_ui(subject: &Subject<'_>, recipe: &Recipe, checked: &Checked, view: &TuneView, ui: &mut Ui) {
@@ -357,7 +375,7 @@ fn before_ui(state: &State, subject: &Subject<'_>, checked: &Checked, ui: &mut U
         };
         let text = format!(
             "{what} has not been measured yet: that comes first, and takes about {:.0} s",
-            tunesmith_lab::pipeline::CALIBRATION_BUDGET_SECS
+            calibration_secs(trains, subject.machine.gpu().and_then(|card| card.vendor), false)
         );
         widgets::verdict_line(ui, Tone::Note, &text);
     }
@@ -369,7 +387,7 @@ fn fit_badge(ui: &mut Ui, fit: Fit) {
 }
 
 /// A verdict on memory as a tone and a word.
-pub(super) fn fit_words(fit: Fit) -> (Tone, &'static str) {
+pub(crate) fn fit_words(fit: Fit) -> (Tone, &'static str) {
     match fit {
         Fit::Fits => (Tone::Ok, "fits"),
         Fit::Uncertain => (Tone::Warn, "uncertain"),
@@ -380,45 +398,17 @@ pub(super) fn fit_words(fit: Fit) -> (Tone, &'static str) {
 
 /// The four figures.
 fn figures_ui(estimate: &Estimate, ui: &mut Ui) {
-    let columns = if ui.available_width() < FOUR_ABREAST { 2 } else { 4 };
+    if let Some(wrong) = &estimate.refused {
+        let text = format!("It would be refused, since this device computes wrong values here: {wrong}");
+        widgets::verdict_line(ui, Tone::Stop, &text);
+    }
     let tiles: [&dyn Fn(&mut Ui); 4] = [
         &|ui| memory_tile(&estimate.memory, ui),
         &|ui| time_tile(estimate, ui),
         &|ui| parts_tile("Download", "nothing", &estimate.download, ui),
         &|ui| parts_tile("Disk", "nothing", &estimate.disk, ui),
     ];
-    for row in tiles.chunks(columns) {
-        ui.columns(row.len(), |columns| {
-            for (tile, ui) in row.iter().zip(columns) {
-                tile(ui);
-            }
-        });
-    }
-}
-
-/// A figure with its name above and a line below; what it rests on shows on hover.
-fn tile(ui: &mut Ui, name: &str, value: &str, below: &str, how: &str) {
-    let tokens = tokens(ui);
-    ui.vertical(|ui| {
-        ui.spacing_mut().item_spacing.y = 2.0;
-        ui.label(weak(ui, name));
-        let (value, unit) = match value.rsplit_once(' ') {
-            Some((value, unit @ ("GiB" | "MiB" | "KiB"))) => (value, unit),
-            _ => (value, ""),
-        };
-        ui.horizontal(|ui| {
-            ui.spacing_mut().item_spacing.x = theme::GRID;
-            let text = RichText::new(value)
-                .font(theme::title_font())
-                .color(tokens.strong_text);
-            ui.add(Label::new(text).truncate()).on_hover_text(how);
-            if !unit.is_empty() {
-                ui.label(RichText::new(unit).color(tokens.weak_text));
-            }
-        });
-        let small = weak(ui, below);
-        ui.add(Label::new(small).wrap()).on_hover_text(how);
-    });
+    widgets::tiles(ui, &tiles);
 }
 
 fn memory_tile(memory: &MemoryEstimate, ui: &mut Ui) {
@@ -427,7 +417,7 @@ fn memory_tile(memory: &MemoryEstimate, ui: &mut Ui) {
         Some(limit) => format!("of {}, give or take {:.0} %", size(limit), 100.0 * memory.margin),
         None => memory.limit_how.clone(),
     };
-    tile(ui, "Memory", &value, &below, &memory.reason);
+    widgets::tile(ui, "Memory", &value, &below, &memory.reason);
     fit_badge(ui, memory.fit);
 }
 
@@ -444,7 +434,7 @@ fn time_tile(estimate: &Estimate, ui: &mut Ui) {
         (_, Some(_)) => "nothing is scored".to_owned(),
         (_, None) => "and the test questions, whose time no earlier run tells".to_owned(),
     };
-    tile(ui, "Time", &value, &below, &time.how);
+    widgets::tile(ui, "Time", &value, &below, &time.how);
     if time.time_boxed {
         widgets::badge(ui, Tone::Warn, "longer than its time box");
     }
@@ -475,7 +465,7 @@ fn parts_tile(name: &str, none: &str, parts: &[Part], ui: &mut Ui) {
         .iter()
         .map(|part| format!("{}: {}", part.what, part.how))
         .collect();
-    tile(ui, name, &value, &below, &how.join("\n"));
+    widgets::tile(ui, name, &value, &below, &how.join("\n"));
 }
 
 /// Memory part by part against the limit.
@@ -670,10 +660,14 @@ fn notices(state: &State, subject: &Subject<'_>, recipe: &Recipe, model: &ModelF
     }
     if let Ok(plan) = &subject.machine.plan {
         let precision = &plan.precision;
+        let base = match recipe.model.quantization {
+            Quantization::None => "nothing in 4 bits",
+            Quantization::Nf4 => "on a base in 4 bits",
+        };
         found.push((
             Tone::Note,
             format!(
-                "{} arithmetic, nothing in 4 bits: {}",
+                "{} arithmetic, {base}: {}",
                 precision.dtype.name(),
                 precision.dtype_reason
             ),

@@ -86,13 +86,13 @@ pub(super) const GROUPS: [(&str, usize); 6] = [
     ("Length and batch", 5),
     ("Learning rate and optimizer", 8),
     ("Adapter", 4),
-    ("Memory and arithmetic", 3),
+    ("Memory and arithmetic", 7),
     ("Rows and evaluation", 5),
     ("Run", 4),
 ];
 
 /// All fields, group after group.
-pub(super) const FIELDS: [Field; 29] = [
+pub(super) const FIELDS: [Field; 33] = [
     // Length and batch
     number(
         "train.steps",
@@ -231,6 +231,12 @@ pub(super) const FIELDS: [Field; 29] = [
     ),
     // Memory and arithmetic
     choice(
+        "model.quantization",
+        "Base stored in",
+        &[("none", "its number format"), ("nf4", "4 bits")],
+        "A base in 4 bits takes about a quarter of the memory and is not quite the same model: QLoRA",
+    ),
+    choice(
         "train.recompute",
         "Recompute",
         &[("none", "nothing"), ("mlp", "MLP"), ("layer", "whole layer")],
@@ -244,6 +250,24 @@ pub(super) const FIELDS: [Field; 29] = [
         "Of weights and activations. Auto is bf16 on a card and f32 on a processor",
     )
     .term("dtype"),
+    choice(
+        "train.packing",
+        "Packing",
+        &[("true", "on"), ("false", "off")],
+        "Rows lie side by side without padding; off pads every row to the longest of its pass",
+    ),
+    choice(
+        "train.attention",
+        "Attention",
+        &[("sdpa", "fused"), ("eager", "plain")],
+        "Plain attention keeps all scores and is there to compare with; fused needs less memory and time",
+    ),
+    words(
+        "train.memory_limit",
+        "Memory limit",
+        "auto, off, a share such as 80%, or a size such as 10 GiB",
+        "What torch may take of the card at most. Auto is 90 % of what is free, and leaves a shared memory its part",
+    ),
     words(
         "train.device",
         "Device",

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Tall enough that nothing has to be scrolled to.
-const TALL: egui::Vec2 = vec2(1280.0, 3200.0);
+const TALL: egui::Vec2 = vec2(1280.0, 5200.0);
 
 pub(super) struct Bench {
     pub(super) state: State,

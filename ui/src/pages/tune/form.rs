@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
+use toml::Value;
 use tunesmith_data::Columns;
 use tunesmith_lab::recipe::{Recipe, RecipeError};
 
@@ -85,7 +85,7 @@ pub struct Checked {
     pub base: BTreeMap<String, String>,
     /// The recipe that it makes, where nothing is wrong.
     pub recipe: Option<Recipe>,
-    /// What is wrong, by key; [`WHOLE`] where it belongs to no field.
+    /// What is wrong, by key; under a key of its own where it belongs to no field.
     pub errors: BTreeMap<String, FieldError>,
     /// Fields whose value differs from the recipe's.
     pub changed: BTreeSet<String>,
@@ -267,9 +267,7 @@ fn in_words(error: &RecipeError) -> FieldError {
 /// Every value of a recipe as a field shows it, by key.
 pub(super) fn texts(recipe: &Recipe) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
-    // A path that is not UTF-8 has no TOML form; the recipe's own check says so.
-    let table = Table::try_from(recipe).unwrap_or_default();
-    for (name, value) in &table {
+    for (name, value) in &recipe.values() {
         match value {
             Value::Table(section) => {
                 for (key, value) in section {

@@ -3,6 +3,7 @@
 
 mod advanced;
 mod card;
+mod composition;
 mod data_panel;
 mod fields;
 mod form;
@@ -20,7 +21,7 @@ use std::{
 
 use egui::{Area, Id, Key, Modifiers, Order, RichText, StrokeKind, Ui};
 use tunesmith_lab::{
-    estimate::{Estimate, Fit},
+    estimate::{Advice, Estimate, Fit},
     recipe::{BUNDLED, Recipe},
 };
 use tunesmith_models::hub::{Hub, HubId, Plan as HubPlan};
@@ -28,7 +29,9 @@ use tunesmith_protocol::{RunStatus, TaskId, TaskWork};
 use tunesmith_report::format::{duration, size};
 use tunesmith_setup::plan::RecipeOffer;
 
+use super::holders;
 use crate::{
+    chart::ChartView,
     commands::Commands,
     problem,
     saved::{DeviceWish, Saved},
@@ -38,9 +41,12 @@ use crate::{
     widgets,
 };
 
+pub(crate) use card::fit_words;
 pub use form::{Checked, FieldError, ModelChoice, Origin, OwnData, TuneForm};
 pub use latest::Latest;
-pub use reading::{Around, CutShort, DataSeen, DataWish, EstimateWish, RecipeFit, TextToSqlSeen};
+pub use reading::{
+    Around, CutShort, DataSeen, DataWish, EstimateWish, RecipeFit, TextToSqlSeen, device_word, trains_on,
+};
 pub use start::{Blocked, blocked};
 
 /// The page's name among the forms that are kept.
@@ -55,7 +61,7 @@ static RECIPES: LazyLock<Vec<Recipe>> = LazyLock::new(|| {
 });
 
 /// A recipe that comes with the program.
-fn bundled(name: &str) -> Option<&'static Recipe> {
+pub(crate) fn bundled(name: &str) -> Option<&'static Recipe> {
     RECIPES.iter().find(|recipe| recipe.name == name)
 }
 
@@ -100,6 +106,7 @@ pub struct TuneState {
     ends: u64,
     file: Latest<PathBuf, Recipe>,
     estimate: Latest<EstimateWish, Estimate>,
+    advice: Latest<EstimateWish, Advice>,
     fits: Latest<(DeviceWish, Generation), BTreeMap<&'static str, RecipeFit>>,
     data: Latest<DataWish, DataSeen>,
     hub: Latest<String, HubPlan>,
@@ -114,14 +121,38 @@ impl TuneState {
         Some(self.around.last()?.as_ref().ok()?.as_ref())
     }
 
-    fn generation(&self) -> Generation {
+    /// The same, to be kept.
+    pub fn seen(&self) -> Option<Arc<Around>> {
+        Some(Arc::clone(self.around.last()?.as_ref().ok()?))
+    }
+
+    /// The look that [`Self::around`] is of.
+    pub fn generation(&self) -> Generation {
         self.around.answered().copied().unwrap_or_default()
+    }
+
+    /// How the recipes that come with the program fit here, by name, once that was estimated.
+    pub fn fits(&self) -> Option<&BTreeMap<&'static str, RecipeFit>> {
+        self.fits.last()?.as_ref().ok()
     }
 
     /// The training that was asked for together with a download, where that task has fetched the model.
     pub fn next_task(&mut self, task: TaskId, status: RunStatus) -> Option<TaskWork> {
         let (_, work) = self.after_fetch.take_if(|(fetch, _)| *fetch == task)?;
         (status == RunStatus::Ok).then_some(work)
+    }
+}
+
+#[cfg(test)]
+impl TuneState {
+    /// As it is where an engine is installed, or is not: a made machine has none.
+    pub(crate) fn with_engine(&mut self, engine: Result<(), Problem>) {
+        let around = self.seen().unwrap();
+        let around = Around {
+            engine,
+            ..Around::clone(&around)
+        };
+        self.around.answer(self.generation(), Ok(Arc::new(around)));
     }
 }
 
@@ -134,6 +165,7 @@ pub struct TuneView {
     data_path: String,
     data_fault: Option<&'static str>,
     model: model_panel::Entry,
+    composition: ChartView,
 }
 
 impl TuneView {
@@ -188,8 +220,8 @@ impl TuneView {
     }
 }
 
-/// The work that it needs.
-pub fn needs(state: &mut State) -> Option<Work> {
+/// The work that looks what is here already, where that may have changed; other pages rest on it too.
+pub fn look_around(state: &mut State) -> Option<Work> {
     let machine = Arc::clone(state.machine.seen.ready()?);
     let generation = (state.machine.generation, state.pages.tune.ends);
     let (root, folders, wish) = (
@@ -199,34 +231,57 @@ pub fn needs(state: &mut State) -> Option<Work> {
     );
     let tune = &mut state.pages.tune;
     tune.around.ask(generation);
-    if let Some(question) = tune.around.begin() {
-        let known = tune
-            .around()
-            .map(|around| around.runs.clone())
-            .unwrap_or_default();
-        return Some(Work::new("looking at models and runs", move || {
-            let around = Arc::new(reading::around(&root, &folders, &machine, &wish, &known));
-            move |state: &mut State| state.pages.tune.around.answer(question, Ok(around))
-        }));
+    let question = tune.around.begin()?;
+    let known = tune
+        .around()
+        .map(|around| around.runs.clone())
+        .unwrap_or_default();
+    Some(Work::new("looking at models and runs", move || {
+        let around = Arc::new(reading::around(&root, &folders, &machine, &wish, &known));
+        move |state: &mut State| state.pages.tune.around.answer(question, Ok(around))
+    }))
+}
+
+/// The work that estimates the recipes that come with the program, where that may have changed.
+pub fn estimate_recipes(state: &mut State) -> Option<Work> {
+    let machine = Arc::clone(state.machine.seen.ready()?);
+    let (folders, wish) = (state.folders.clone(), state.saved.device.clone());
+    let tune = &mut state.pages.tune;
+    let around = tune.seen()?;
+    tune.fits.ask((wish, tune.generation()));
+    let question = tune.fits.begin()?;
+    Some(Work::new("estimating the recipes", move || {
+        let fits = reading::fits(&question.0, &machine, &folders, &around);
+        move |state: &mut State| state.pages.tune.fits.answer(question, Ok(fits))
+    }))
+}
+
+/// The work that it needs.
+pub fn needs(state: &mut State) -> Option<Work> {
+    if let Some(work) = look_around(state) {
+        return Some(work);
     }
+    let machine = Arc::clone(state.machine.seen.ready()?);
+    let folders = state.folders.clone();
+    let tune = &mut state.pages.tune;
     if let Some(path) = tune.file.begin() {
         return Some(Work::new("reading a recipe", move || {
             let recipe = reading::recipe_file(&path);
             move |state: &mut State| state.pages.tune.file.answer(path, recipe)
         }));
     }
-    let around = Arc::clone(tune.around.last()?.as_ref().ok()?);
+    let around = tune.seen()?;
     if let Some(wish) = tune.data.begin() {
         return Some(Work::new("looking at the data", move || {
             let seen = reading::data_seen(&wish, &folders, around.hub.as_ref());
             move |state: &mut State| state.pages.tune.data.answer(wish, seen)
         }));
     }
+    let preview = match tune.data.ready() {
+        Some(DataSeen::File(preview)) => Some(preview.clone()),
+        _ => None,
+    };
     if let Some(wish) = tune.estimate.begin() {
-        let preview = match tune.data.ready() {
-            Some(DataSeen::File(preview)) => Some(preview.clone()),
-            _ => None,
-        };
         return Some(Work::new("estimating the training", move || {
             let device = wish.device.as_deref();
             let estimate = reading::estimated(
@@ -240,11 +295,21 @@ pub fn needs(state: &mut State) -> Option<Work> {
             move |state: &mut State| state.pages.tune.estimate.answer(wish, estimate)
         }));
     }
-    let question = tune.fits.begin()?;
-    Some(Work::new("estimating the recipes", move || {
-        let fits = reading::fits(&question.0, &machine, &folders, &around);
-        move |state: &mut State| state.pages.tune.fits.answer(question, Ok(fits))
-    }))
+    if let Some(wish) = tune.advice.begin() {
+        return Some(Work::new("comparing settings", move || {
+            let device = wish.device.as_deref();
+            let advice = reading::advised(
+                &wish.recipe,
+                device,
+                preview.as_deref(),
+                &machine,
+                &folders,
+                &around,
+            );
+            move |state: &mut State| state.pages.tune.advice.answer(wish, advice)
+        }));
+    }
+    estimate_recipes(state)
 }
 
 /// A task has ended: a run may have been cut short, a model or an engine may be here now.
@@ -330,6 +395,7 @@ pub fn tune_ui(state: &State, view: &mut TuneView, ui: &mut Ui, out: &mut Comman
     let (title, lead) = headline(state, &base, &view.form, checked.as_deref());
     widgets::page(ui, &title, &lead, |ui| {
         cut_short_ui(state, ui, out);
+        holders::holders_ui(state, ui, out);
         match (&base, checked) {
             (Base::Ready(subject), Some(checked)) => {
                 card::card_ui(state, subject, &checked, view, ui, out);
@@ -387,10 +453,6 @@ fn ask(state: &State, view: &TuneView, base: &Base<'_>, checked: Option<&Checked
     if tune.around().is_none() {
         return;
     }
-    let question = (state.saved.device.clone(), tune.generation());
-    if !tune.fits.asks(&question) {
-        out.change("fit_recipes", move |state| state.pages.tune.fits.ask(question));
-    }
     let with_choices = view.form.with_choices(&subject.recipe);
     let made = checked.and_then(|checked| checked.recipe.as_ref());
     let data = DataWish {
@@ -419,7 +481,10 @@ fn ask(state: &State, view: &TuneView, base: &Base<'_>, checked: Option<&Checked
         counted,
     };
     if !tune.estimate.asks(&wish) {
-        out.change("estimate", move |state| state.pages.tune.estimate.ask(wish));
+        out.change("estimate", move |state| {
+            state.pages.tune.estimate.ask(wish.clone());
+            state.pages.tune.advice.ask(wish);
+        });
     }
 }
 

@@ -9,7 +9,8 @@ use std::{
 
 use tunesmith_data::{DataError, Encoder, Example, LineProblem, Preview, PreviewWish, Sample, preview};
 use tunesmith_lab::{
-    estimate::{self, Estimate, Fit, Known, Wish},
+    estimate::{self, Advice, Estimate, Fit, Known, Wish},
+    fit::{Trial, trials},
     models::{ModelHere, models_here},
     pipeline::{Settings, stored_calibration},
     recipe::{BUNDLED, DEFAULT_MODEL, ModelSection, Recipe},
@@ -42,6 +43,8 @@ pub struct Around {
     pub models: Vec<ModelHere>,
     /// Runs, oldest first.
     pub runs: Vec<Arc<RunLine>>,
+    /// Settings that were tried, oldest first.
+    pub trials: Vec<Trial>,
     /// Runs that were cut short and can go on, newest first.
     pub cut_short: Vec<CutShort>,
     /// Main memory that is free, in bytes.
@@ -86,6 +89,7 @@ pub(super) fn around(
         models: models_here(folders, hub.as_ref(), &machine.knowledge),
         cut_short: runs.iter().rev().filter_map(|line| cut_short(line)).collect(),
         runs,
+        trials: trials(folders),
         free_memory_bytes: load(root).available_memory_bytes,
         hub,
     }
@@ -154,30 +158,52 @@ pub(super) fn estimated(
     folders: &Folders,
     around: &Around,
 ) -> Result<Estimate, Problem> {
-    let rows = preview
-        .filter(|preview| preview.whole)
-        .and_then(|preview| Some(&preview.tokens.as_ref()?.report));
-    let wish = Wish {
+    let known = around.known(machine, folders, trains_on(recipe, device, machine));
+    estimate::estimate(&wish(recipe, device, preview), &known).map_err(|error| problem!(error))
+}
+
+/// Which settings would suit a training better, and why.
+pub(super) fn advised(
+    recipe: &Recipe,
+    device: Option<&str>,
+    preview: Option<&Preview>,
+    machine: &Machine,
+    folders: &Folders,
+    around: &Around,
+) -> Result<Advice, Problem> {
+    let known = around.known(machine, folders, trains_on(recipe, device, machine));
+    estimate::advise(&wish(recipe, device, preview), &known).map_err(|error| problem!(error))
+}
+
+fn wish<'a>(recipe: &'a Recipe, device: Option<&'a str>, preview: Option<&'a Preview>) -> Wish<'a> {
+    Wish {
         recipe,
         device,
         engine: Engine::Native,
-        rows,
-    };
-    let known = |calibration| Known {
-        system: &machine.system,
-        knowledge: &machine.knowledge,
-        folders,
-        hub: around.hub.as_ref(),
-        calibration,
-        earlier: &around.runs,
-        available_memory_bytes: around.free_memory_bytes,
-    };
-    let calibration = around.calibrations.get(trains_on(recipe, device, machine));
-    estimate::estimate(&wish, &known(calibration)).map_err(|error| problem!(error))
+        rows: preview
+            .filter(|preview| preview.whole)
+            .and_then(|preview| Some(&preview.tokens.as_ref()?.report)),
+    }
+}
+
+impl Around {
+    /// What estimates for a device, `cpu` or `cuda:0`, are drawn from.
+    pub fn known<'a>(&'a self, machine: &'a Machine, folders: &'a Folders, device: &str) -> Known<'a> {
+        Known {
+            system: &machine.system,
+            knowledge: &machine.knowledge,
+            folders,
+            hub: self.hub.as_ref(),
+            calibration: self.calibrations.get(device),
+            earlier: &self.runs,
+            trials: &self.trials,
+            available_memory_bytes: self.free_memory_bytes,
+        }
+    }
 }
 
 /// What a recipe trains on, in the engine's words: the one card that is left in sight, or the processor.
-pub(super) fn trains_on(recipe: &Recipe, device: Option<&str>, machine: &Machine) -> &'static str {
+pub fn trains_on(recipe: &Recipe, device: Option<&str>, machine: &Machine) -> &'static str {
     let device = device.unwrap_or(&recipe.train.device);
     if device == "cpu" || machine.card().is_none() {
         "cpu"
@@ -187,7 +213,7 @@ pub(super) fn trains_on(recipe: &Recipe, device: Option<&str>, machine: &Machine
 }
 
 /// The user's choice of device; `None` where the recipe's counts, which it does where it names one.
-pub(super) fn device_word(wish: &DeviceWish, recipe: &Recipe) -> Option<String> {
+pub fn device_word(wish: &DeviceWish, recipe: &Recipe) -> Option<String> {
     if recipe.train.device == "auto" {
         wish.word()
     } else {
@@ -196,7 +222,7 @@ pub(super) fn device_word(wish: &DeviceWish, recipe: &Recipe) -> Option<String> 
 }
 
 /// How a recipe fits on the device, in a line of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RecipeFit {
     /// Whether it fits.
     pub fit: Fit,
@@ -204,6 +230,10 @@ pub struct RecipeFit {
     pub bytes: Option<u64>,
     /// Bytes over the network; none where that is not known.
     pub download: Option<u64>,
+    /// Most memory that torch's allocator should hold in a step, in bytes: what a run then measures.
+    pub step_bytes: Option<u64>,
+    /// Real tokens a second, where a speed is known.
+    pub tokens_per_sec: Option<f64>,
     /// Why.
     pub reason: String,
 }
@@ -223,12 +253,16 @@ pub(super) fn fits(
                 fit: estimate.memory.fit,
                 bytes: estimate.memory.bytes,
                 download: estimate::total(&estimate.download),
+                step_bytes: estimate.memory.step_bytes,
+                tokens_per_sec: estimate.time.tokens_per_sec,
                 reason: estimate.memory.reason,
             },
             Err(problem) => RecipeFit {
                 fit: Fit::Unknown,
                 bytes: None,
                 download: None,
+                step_bytes: None,
+                tokens_per_sec: None,
                 reason: problem.message,
             },
         };
