@@ -19,6 +19,7 @@
 //! | `{"bye": "ok"}` | says bye with this status |
 //! | `{"wait_stop": {}}` | waits for a request to stop |
 //! | `{"write_pid": "file"}` | writes its process id |
+//! | `{"write_env": {"name": "X", "file": "file"}}` | writes the value that a variable has for it, or nothing where it is not set |
 //! | `{"ignore_termination": {}}` | no longer leaves on SIGTERM |
 //! | `{"ignore_end_of_input": {}}` | no longer leaves when its stdin ends, as no engine may |
 //! | `{"wait_forever": {}}` | does nothing more |
@@ -32,7 +33,8 @@
 //! a hello and `wait_forever`; *out of memory* and *disk full* are an `emit` of an `error` with the code `out_of_memory` or
 //! `disk_full`, then `bye` with `oom` or `crashed`, or an `exit`; *another version* is `{"hello": 99}`.
 //!
-//! An action with `"when": "train"` is passed over unless the job is of that kind. Like every engine it leaves at
+//! An action with `"when": "train"` is passed over unless the job is of that kind, one with `"env": "NAME=value"` unless
+//! its environment has this, one with `"rows_above": 4` unless the job trains more rows a pass. Like every engine it leaves at
 //! once when its stdin ends.
 
 use std::{
@@ -50,15 +52,21 @@ use serde::Deserialize;
 use serde_json::Value;
 use tunesmith_data::{Rows, epoch_order};
 use tunesmith_protocol::{
-    Answer, AnswerStats, Bye, Calibration, CopyBandwidth, DType, Event, Finish, GemmMeasurement, Hello,
-    InputSize, Job, KernelCheck, KernelName, Layout, Outcome, Piece, Progress, Prompt, Request, RunStatus,
-    Step, StopHow, TrainStats, ValueCheck, Work, decode_request, encode,
+    AllocatorOverhead, Answer, AnswerStats, AttentionBackend, AttentionMeasurement, AttentionShape, Bye,
+    CalibrateJob, Calibration, CalibrationStage, CopyBandwidth, DType, Event, Finish, GemmMeasurement, Hello,
+    InputSize, Job, KernelCheck, KernelName, Layout, Linear, LinearMeasurement, Outcome, OverheadSource,
+    Piece, Progress, Prompt, Request, RunStatus, StageBudget, StageTime, Step, StopHow, Sustained,
+    SustainedPoint, TrainStats, ValueCheck, Work, decode_request, encode,
 };
 
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
     when: Option<String>,
+    #[serde(default)]
+    env: Option<String>,
+    #[serde(default)]
+    rows_above: Option<usize>,
     #[serde(flatten)]
     action: Action,
 }
@@ -82,6 +90,7 @@ enum Action {
     Bye(RunStatus),
     WaitStop {},
     WritePid(String),
+    WriteEnv(Variable),
     IgnoreTermination {},
     IgnoreEndOfInput {},
     WaitForever {},
@@ -125,6 +134,12 @@ struct Streamed {
 }
 
 #[derive(Deserialize)]
+struct Variable {
+    name: String,
+    file: String,
+}
+
+#[derive(Deserialize)]
 struct Garbage {
     lines: usize,
     longest: usize,
@@ -152,11 +167,25 @@ fn main() -> io::Result<()> {
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let line: Line = serde_json::from_str(line).map_err(io::Error::other)?;
         let kind = engine.job.as_ref().map(|job| job.work.kind());
-        if line.when.is_none() || line.when.as_deref() == kind {
+        let rows = engine.job.as_ref().map_or(0, |job| match &job.work {
+            Work::Train(train) => train.batch.micro_batch,
+            _ => 0,
+        });
+        let is_for_job = line.when.is_none() || line.when.as_deref() == kind;
+        let is_for_rows = line.rows_above.is_none_or(|above| rows > above);
+        if is_for_job && is_for_rows && line.env.as_deref().is_none_or(is_set) {
             engine.act(line.action)?;
         }
     }
     Ok(())
+}
+
+/// Whether the environment has `NAME=value`.
+fn is_set(variable: &str) -> bool {
+    let Some((name, value)) = variable.split_once('=') else {
+        return false;
+    };
+    std::env::var(name).is_ok_and(|found| found == value)
 }
 
 fn listen() -> Receiver<Request> {
@@ -216,6 +245,10 @@ impl Engine {
             Action::Result {} => self.result(),
             Action::Bye(status) => write_event(&Event::Bye(Bye { status })),
             Action::WritePid(path) => fs::write(path, std::process::id().to_string()),
+            Action::WriteEnv(variable) => {
+                let value = std::env::var(variable.name).unwrap_or_default();
+                fs::write(variable.file, value)
+            }
             Action::IgnoreTermination {} => ctrlc::set_handler(|| {}).map_err(io::Error::other),
             Action::IgnoreEndOfInput {} => {
                 DEAF.store(true, Ordering::SeqCst);
@@ -372,17 +405,21 @@ impl Engine {
                 generated_tokens: 5 * self.answers,
                 prefill_secs: 0.5,
                 decode_secs: 0.5,
+                weight_bytes: None,
+                other_base: None,
             }),
-            Work::Calibrate(_) => Outcome::Calibrate(calibration(&self.job()?.device)),
+            Work::Calibrate(job) => Outcome::Calibrate(calibration(&self.job()?.device, job)),
             _ => Outcome::Train(TrainStats {
                 steps: self.steps,
                 first_step_secs: 1.5,
                 total_secs: 1.0 + 0.5 * self.steps as f64,
                 load_secs: 1.0,
                 trainable_parameters: 1000,
+                weight_bytes: Some(1 << 29),
                 peak_bytes: Some(1 << 30),
                 peak_process_bytes: Some(1 << 31),
                 adapter: Some("adapter".into()),
+                other_base: None,
             }),
         };
         write_event(&Event::Result(outcome))
@@ -404,12 +441,20 @@ impl Pace {
     }
 }
 
-/// A measurement such as a small processor gives.
-fn calibration(device: &str) -> Calibration {
+/// A measurement such as a small processor gives: the stages that the job names, or all of them. As on some cards,
+/// products are faster with hipBLASLt, and attention has its kernels with AOTriton's flag alone.
+fn calibration(device: &str, job: &CalibrateJob) -> Calibration {
+    let plan = StageBudget::plan(device != "cpu", false);
+    let plan = if job.stages.is_empty() { &plan } else { &job.stages };
     let values = ValueCheck {
         max_error: 3.1e-7,
         tolerance: 1e-5,
         passed: true,
+    };
+    let pace = if is_set("TORCH_BLAS_PREFER_HIPBLASLT=1") {
+        1.35
+    } else {
+        1.0
     };
     let gemm = |dtype, layout, tflops: f64, emulated| GemmMeasurement {
         dtype,
@@ -417,9 +462,9 @@ fn calibration(device: &str) -> Calibration {
         side: 1024,
         warmup: 2,
         iterations: 20,
-        mean_tflops: tflops,
-        best_tflops: tflops * 1.06,
-        median_tflops: tflops * 1.01,
+        mean_tflops: tflops * pace,
+        best_tflops: tflops * pace * 1.06,
+        median_tflops: tflops * pace * 1.01,
         emulated,
         values,
     };
@@ -429,29 +474,131 @@ fn calibration(device: &str) -> Calibration {
         inputs: InputSize::Ordinary,
         values,
     };
-    Calibration {
+    let has_kernels = device == "cpu" || is_set("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL=1");
+    let mut result = Calibration {
         device: device.to_owned(),
         threads: 1,
-        gemm: vec![
-            gemm(DType::F32, Layout::Nn, 0.148, false),
-            gemm(DType::F32, Layout::Nt, 0.152, false),
-            gemm(DType::F32, Layout::Tn, 0.141, false),
-            gemm(DType::Bf16, Layout::Nt, 0.012, true),
-        ],
-        kernels: vec![
-            kernel(KernelName::AttentionForward),
-            kernel(KernelName::AttentionBackward),
-            kernel(KernelName::LoraLayerForward),
-            kernel(KernelName::LoraLayerBackward),
-        ],
-        copy: CopyBandwidth {
-            bytes: 1 << 28,
-            iterations: 10,
-            best_gib_per_sec: 11.5,
-            median_gib_per_sec: 11.1,
-        },
-        time_boxed: false,
+        ..Calibration::default()
+    };
+    for budget in plan {
+        result.stages.push(StageTime {
+            stage: budget.stage,
+            secs: budget.secs,
+            cut: false,
+        });
+        match budget.stage {
+            CalibrationStage::Values => {
+                result.kernels = vec![
+                    kernel(KernelName::AttentionForward),
+                    kernel(KernelName::AttentionBackward),
+                    kernel(KernelName::LoraLayerForward),
+                    kernel(KernelName::LoraLayerBackward),
+                    kernel(KernelName::Nf4RoundTrip),
+                ];
+            }
+            CalibrationStage::Gemm => {
+                result.gemm = vec![
+                    gemm(DType::F32, Layout::Nn, 0.148, false),
+                    gemm(DType::F32, Layout::Nt, 0.152, false),
+                    gemm(DType::F32, Layout::Tn, 0.141, false),
+                    gemm(DType::Bf16, Layout::Nt, 0.012, true),
+                ];
+            }
+            CalibrationStage::Linears => result.linears = linears(&job.linears),
+            CalibrationStage::Attention => result.attention = attention(has_kernels, values),
+            CalibrationStage::Copy => {
+                result.copy = CopyBandwidth {
+                    bytes: 1 << 28,
+                    iterations: 10,
+                    best_gib_per_sec: 11.5,
+                    median_gib_per_sec: 11.1,
+                };
+            }
+            CalibrationStage::Allocator => {
+                result.allocator = Some(AllocatorOverhead {
+                    source: if device == "cpu" {
+                        OverheadSource::Process
+                    } else {
+                        OverheadSource::Device
+                    },
+                    used_bytes: 700 << 20,
+                    allocator_bytes: 256 << 20,
+                    others_bytes: None,
+                });
+            }
+            CalibrationStage::Sustained => {
+                // Slower by 8 % from the middle on.
+                let point = |second: u32| SustainedPoint {
+                    at_secs: f64::from(second),
+                    tflops: 0.152
+                        * if f64::from(second) * 2.0 > budget.secs {
+                            0.92
+                        } else {
+                            1.0
+                        },
+                };
+                result.sustained = Some(Sustained {
+                    dtype: DType::F32,
+                    layout: Layout::Nt,
+                    side: 1024,
+                    points: (1..=budget.secs as u32).map(point).collect(),
+                });
+            }
+            CalibrationStage::Variants => {}
+        }
     }
+    result
+}
+
+fn linears(linears: &[Linear]) -> Vec<LinearMeasurement> {
+    let of = |linear: &Linear| LinearMeasurement {
+        name: linear.name.clone(),
+        dtype: DType::F32,
+        layout: Layout::Nt,
+        m: 512,
+        n: linear.outputs,
+        k: linear.inputs,
+        iterations: 5,
+        mean_tflops: 0.1,
+        best_tflops: 0.11,
+        median_tflops: 0.1,
+    };
+    linears.iter().map(of).collect()
+}
+
+/// Flash attention where there are kernels for it, which torch takes then, and the plain path.
+fn attention(has_kernels: bool, values: ValueCheck) -> Vec<AttentionMeasurement> {
+    let of = |backend, millis: f64, dispatched, proof: Option<&str>| AttentionMeasurement {
+        backend,
+        dtype: DType::F32,
+        shape: AttentionShape {
+            rows: 2,
+            heads: 9,
+            kv_heads: 3,
+            length: 256,
+            head_dim: 64,
+        },
+        dispatched,
+        proof: proof.map(str::to_owned),
+        forward_secs: proof.map(|_| millis / 3000.0),
+        backward_secs: proof.map(|_| millis / 1500.0),
+        iterations: if proof.is_some() { 10 } else { 0 },
+        peak_bytes: proof.map(|_| 4 << 20),
+        values: proof.map(|_| values),
+        unavailable: proof
+            .is_none()
+            .then(|| "this torch has no flash kernel for this device, format and size".to_owned()),
+    };
+    let flash = has_kernels.then_some("ScaledDotProductFlashAttentionBackward0");
+    vec![
+        of(
+            AttentionBackend::Math,
+            12.0,
+            !has_kernels,
+            Some("UnsafeViewBackward0"),
+        ),
+        of(AttentionBackend::Flash, 3.0, has_kernels, flash),
+    ]
 }
 
 /// Bytes from a fixed beginning, none of which ends a line.

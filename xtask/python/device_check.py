@@ -7,6 +7,8 @@ For any machine with torch 2.11.0, transformers and peft; on one without a GPU i
 * `loading`: the engine starts, opens the GPU library of this torch, and says so.
 * `calibration`: matrix products in three layouts, and values against float64 of products, attention and a LoRA layer.
 * `same_as_cpu`: ten steps on the device equal ten steps on the processor (tiny Llama, Qwen2 and Qwen3 models, f32).
+* `four_bit`: the same with a base in 4 bits, and with attention written out and rows padded; on a GPU also in bf16, where every loss
+  must be a number.
 * `out_of_memory`: a training that asks for more memory than it may have ends with the status `oom`, and the next one works.
 * `speed`: tokens per second and peak memory against transformers + PEFT, on a model of Qwen2.5-3B's shape with random weights, 2 rows
   of 256 and 8 of 1,024 tokens, with and without recomputing layers. One pair each: a first look, no benchmark.
@@ -109,6 +111,7 @@ def main() -> int:
         checks.run("loading", 10, lambda: loading(engine, work))
         checks.run("calibration", 40, lambda: calibration(engine, work))
         checks.run("same_as_cpu", 40, lambda: same_as_cpu(engine, work))
+        checks.run("four_bit", 30, lambda: four_bit(engine, work))
         checks.run("out_of_memory", 30, lambda: out_of_memory(engine, work))
         shape = QWEN_3B if on_gpu else SMALL
         made: dict[str, Path] = {}
@@ -188,6 +191,25 @@ def same_as_cpu(engine: Engine, work: Path) -> dict[str, Any]:
             relative_step_error([step[figure] for step in here.steps], [step[figure] for step in there.steps]) for figure in ("loss", "grad_norm")
         )
     return {"passed": max(errors.values()) <= SAME_AS_CPU_LIMIT, "errors": errors, "limit": SAME_AS_CPU_LIMIT}
+
+
+def four_bit(engine: Engine, work: Path) -> dict[str, Any]:
+    """Ten steps on a 4-bit base on both, and on the device in bf16."""
+    other = replace(engine, device="cpu", threads=1 if engine.device == "cpu" else engine.threads)
+    model = tiny(work, "qwen3")
+    ways = {"nf4": {"quantization": "nf4"}, "eager_padded": {"attention": "eager", "packing": False}}
+    errors = {}
+    for name, changes in ways.items():
+        here = train(engine, work, f"{name}-device", model, "f32", steps=STEPS, **changes)
+        there = train(other, work, f"{name}-cpu", model, "f32", steps=STEPS, **changes)
+        errors[name] = max(
+            relative_step_error([step[figure] for step in here.steps], [step[figure] for step in there.steps]) for figure in ("loss", "grad_norm")
+        )
+    passed = max(errors.values()) <= SAME_AS_CPU_LIMIT
+    if engine.device != "cpu":
+        narrow = train(engine, work, "nf4-bf16", model, "bf16", steps=STEPS, quantization="nf4")
+        passed = passed and all(step["loss"] is not None and step["grad_norm"] is not None for step in narrow.steps)
+    return {"passed": passed, "errors": errors, "limit": SAME_AS_CPU_LIMIT}
 
 
 def out_of_memory(engine: Engine, work: Path) -> dict[str, Any]:
@@ -273,8 +295,9 @@ def train(
     rows: Path | None = None,
     micro_batch: int = 2,
     recompute: str = "none",
+    **changes: Any,
 ) -> EngineRun:
-    """One training on the device."""
+    """One training on the device. `changes` are further fields of the job."""
     settings = Settings(rank=16 if rows else 8)
     return engine.run(
         work / name,
@@ -298,6 +321,7 @@ def train(
         recompute=recompute,
         order="sequential",
         seed=3407,
+        **changes,
     )
 
 

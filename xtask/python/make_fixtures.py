@@ -7,10 +7,14 @@ B (`adapter_start/`, PEFT's format), rows (`rows.safetensors`), and what transfo
 
 * `logits`: of one prompt, base and with the adapter: chosen vocabulary entries at every position, and the largest absolute value
   of all entries, which relative errors are measured against.
+* `four_bit`: loss and gradient norm of the same ten steps on a base in 4 bits, by bitsandbytes besides.
 * `training`: settings, and loss, gradient norm and learning rate of ten steps by the conventions in `reference.py`; L2 norms of
   the adapter's matrices after them.
 * `generation`: twelve greedy tokens after two prompts of different length, base and with the adapter, each generated alone, and the
   smallest lead of a chosen token's logit over the next best one.
+
+Beside them `nf4.safetensors`: tensors, and the bytes that bitsandbytes' processor back end makes of them in 4 bits (`nf4.py`); its
+metadata names the version.
 
 `--check` makes everything anew in a temporary folder and compares it byte for byte with what is checked in; the exit status is 1
 where they differ. Weights, rows and prompts depend on seeds alone. The numbers of `expected.json` are computed in 32-bit floats on
@@ -34,8 +38,10 @@ from typing import Any
 import peft
 import torch
 import transformers
+from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
+import nf4
 import tiny_models
 from reference import Settings, adapter_parameters, add_adapter, greedy, logits_of, save_adapter, train, write_rows
 
@@ -44,6 +50,7 @@ SETTINGS = Settings(rank=4, weight_decay=0.1)
 NEW_TOKENS = 12
 # A lead below this could be lost to rounding, and the continuation would prove nothing.
 SMALLEST_LEAD = 1e-3
+FOUR_BIT = "nf4.safetensors"
 MOST_BYTES = 1_500_000
 
 
@@ -58,6 +65,9 @@ def main() -> int:
         made = Path(temporary) / "fixtures"
         for architecture in tiny_models.ARCHITECTURES:
             make(architecture, made / architecture)
+        # One entry: the order of several is not kept.
+        made_by = f"xtask/python/make_fixtures.py with bitsandbytes {nf4.version()} and torch {torch.__version__}"
+        save_file(nf4.fixture(), made / FOUR_BIT, metadata={"made_by": made_by})
         files = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
         size = sum((made / file).stat().st_size for file in files)
         print(f"{len(files)} files, {size} bytes")
@@ -68,6 +78,7 @@ def main() -> int:
         for architecture in tiny_models.ARCHITECTURES:
             shutil.rmtree(FIXTURES / architecture, ignore_errors=True)
             shutil.copytree(made / architecture, FIXTURES / architecture)
+        shutil.copy(made / FOUR_BIT, FIXTURES / FOUR_BIT)
     return 0
 
 
@@ -76,6 +87,8 @@ def check(made: Path, files: list[Path]) -> int:
     checked_in = {
         path.relative_to(FIXTURES) for name in tiny_models.ARCHITECTURES for path in (FIXTURES / name).rglob("*") if path.is_file()
     }
+    if (FIXTURES / FOUR_BIT).exists():
+        checked_in.add(Path(FOUR_BIT))
     different = [file for file in files if file not in checked_in or (made / file).read_bytes() != (FIXTURES / file).read_bytes()]
     different += sorted(checked_in - set(files))
     for file in different:
@@ -110,6 +123,8 @@ def make(architecture: str, folder: Path) -> None:
     if logits["base"] == logits["adapter"]:
         raise ValueError(f"{architecture}: the adapter changes nothing")
 
+    four_bit = add_adapter(nf4.four_bit_model(model, folder), SETTINGS, seed=8, random_b=True)
+    four_bit_curve = train(four_bit, rows, SETTINGS)
     curve = train(peft_model, rows, SETTINGS)
     norms = {name.replace(".default.", "."): rounded(p.norm().item()) for name, p in sorted(adapter_parameters(peft_model).items())}
     expected = {
@@ -122,6 +137,11 @@ def make(architecture: str, folder: Path) -> None:
             "grad_norm": rounded(curve.grad_norm),
             "lr": curve.lr,
             "adapter_norms_after": norms,
+        },
+        "four_bit": {
+            "bitsandbytes": nf4.version(),
+            "loss": rounded(four_bit_curve.loss),
+            "grad_norm": rounded(four_bit_curve.grad_norm),
         },
         "generation": generation,
     }

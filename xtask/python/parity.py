@@ -3,7 +3,7 @@
     python parity.py --engine PATH --torch SITE --model GGUF [--packages FOLDER] [--json] [--only NAME] [--keep DIR]
 
 Subjects: `smollm2` (the GGUF file), `tiny-llama`, `tiny-qwen2`, `tiny-qwen3` (random weights, saved as safetensors folders),
-`tokenizer`, and, with `--packages`, `templates`: the tokenizers and chat templates of four families, see `tokenizer_packages.py`. What is compared for a model, each figure with its limit in `LIMITS`:
+`tokenizer`, `nf4` (a hundred tensors in 4 bits against bitsandbytes, byte for byte, see `nf4.py`), and, with `--packages`, `templates`: the tokenizers and chat templates of four families, see `tokenizer_packages.py`. What is compared for a model, each figure with its limit in `LIMITS`:
 
 * `logits`: the engine's `logits` job with prompts of different lengths.
 * `loss`, `grad_norm`, `lr`: ten steps of LoRA training from the same adapter, by the conventions that `reference.py` states; once
@@ -11,6 +11,8 @@ Subjects: `smollm2` (the GGUF file), `tiny-llama`, `tiny-qwen2`, `tiny-qwen3` (r
   ignores one of them (weight decay, eps, a beta, clipping) is found out. `adapter` is the distance of the trained weights.
 * `micro_batches`: the engine with one row per pass against all rows in one pass; see `compare_micro_batches`.
 * `recompute`: the engine with layers recomputed must say the same numbers and write the same adapter, bit for bit.
+* `nf4_logits`, `nf4_loss`: the base in 4 bits, against transformers, PEFT and bitsandbytes that compute in 32 bits.
+* `padded`, `eager`: the engine with padded rows, and with attention written out, against itself without.
 * `adapter_in_peft`: the adapter that the engine wrote, loaded by PEFT, against the engine's own logits with it.
 
 `logits_between_references` says nothing of the engine: it is how far two attention implementations of transformers lie apart.
@@ -38,6 +40,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+import nf4
 import tiny_models
 import tokenizer_oracle
 import tokenizer_packages
@@ -67,6 +70,10 @@ LIMITS = {
     "adapter": 1e-2,
     "micro_batches": 1e-5,
     "recompute": 0.0,
+    "nf4_logits": 1e-3,
+    "nf4_loss": 1e-3,
+    "padded": 1e-5,
+    "eager": 1e-5,
     "adapter_in_peft": 1e-4,
 }
 PROMPT_LENGTHS = [1, 7, 23, 48]
@@ -114,7 +121,7 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    names = [*SUBJECTS, "tokenizer", "templates"]
+    names = [*SUBJECTS, "tokenizer", "nf4", "templates"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", type=Path, required=True, metavar="PATH", help="the engine program")
     parser.add_argument("--torch", type=Path, required=True, metavar="SITE", help="folder that holds torch/lib, for the engine")
@@ -141,7 +148,7 @@ def parse_arguments() -> argparse.Namespace:
 def compare(arguments: argparse.Namespace, engine: Engine, work: Path) -> dict[str, Any]:
     """All comparisons asked for, as the object that `--json` prints."""
     report: dict[str, Any] = {
-        "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft_version()},
+        "versions": {"torch": torch.__version__, "transformers": transformers.__version__, "peft": peft_version(), "bitsandbytes": nf4.version()},
         "limits": LIMITS,
         "models": {},
     }
@@ -152,12 +159,15 @@ def compare(arguments: argparse.Namespace, engine: Engine, work: Path) -> dict[s
             report["models"][name] = compare_model(subject, engine, work / name)
     if "tokenizer" in arguments.only:
         report["tokenizer"] = compare_tokenizer(arguments.model, arguments.encoder)
+    if "nf4" in arguments.only:
+        note("nf4: a hundred tensors")
+        report["nf4"] = nf4.compare_bytes(engine, work / "nf4")
     if "templates" in arguments.only:
         report["templates"] = tokenizer_packages.compare(arguments.packages, arguments.encoder)
     # The three figures that stand for the whole, by model.
     for figure in ("logits", "loss", "grad_norm"):
         report[figure] = {name: model.get(figure) for name, model in report["models"].items()}
-    parts = [*report["models"].values(), *(report[part] for part in ("tokenizer", "templates") if part in report)]
+    parts = [*report["models"].values(), *(report[part] for part in ("tokenizer", "nf4", "templates") if part in report)]
     report["passed"] = all(part["passed"] for part in parts)
     return report
 
@@ -239,6 +249,8 @@ def compare_model(subject: Subject, engine: Engine, work: Path) -> dict[str, Any
     case = next(case for case in subject.cases if case.name == "b_random")
     attempt("micro-batches", lambda: compare_micro_batches(subject, case, engine, work, figures))
     attempt("recompute", lambda: compare_recompute(subject, case, engine, work, figures))
+    attempt("4-bit base", lambda: compare_four_bit(subject, case, engine, work, figures))
+    attempt("padded rows, eager attention", lambda: compare_ways(subject, case, engine, work, figures))
     attempt("adapter in PEFT", lambda: compare_adapter_in_peft(subject, case, engine, work, figures))
 
     for figure in ("loss", "grad_norm", "lr", "adapter"):
@@ -261,13 +273,13 @@ def finite_or_none(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def engine_logits(subject: Subject, engine: Engine, run_dir: Path, adapter: Path | None) -> list[torch.Tensor]:
+def engine_logits(subject: Subject, engine: Engine, run_dir: Path, adapter: Path | None, **changes: Any) -> list[torch.Tensor]:
     """The engine's logits for the subject's prompts."""
     run_dir.mkdir(parents=True, exist_ok=True)
     prompts, output = run_dir / "prompts.jsonl", run_dir / "logits.safetensors"
     lines = [json.dumps({"id": f"prompt-{index}", "input_ids": ids}) for index, ids in enumerate(subject.prompts)]
     prompts.write_text("\n".join(lines) + "\n")
-    job = {"model": str(subject.path), "prompts": str(prompts), "dtype": "f32", "output": str(output)}
+    job = {"model": str(subject.path), "prompts": str(prompts), "dtype": "f32", "output": str(output), **changes}
     if adapter is not None:
         job["adapter"] = str(adapter)
     engine.run(run_dir, "logits", **job)
@@ -285,8 +297,10 @@ def compare_logits(subject: Subject, engine: Engine, work: Path, figures: dict[s
     figures["logits"] = relative_error(engine_logits(subject, engine, work / "logits", None), expected)
 
 
-def engine_train(subject: Subject, case: Case, engine: Engine, work: Path, name: str, settings: Settings, recompute: str) -> dict[str, Any]:
-    """Ten steps in the engine, from the case's start; gives the steps and the adapter's folder."""
+def engine_train(
+    subject: Subject, case: Case, engine: Engine, work: Path, name: str, settings: Settings, recompute: str, **changes: Any
+) -> dict[str, Any]:
+    """Ten steps in the engine, from the case's start; gives the steps and the adapter's folder. `changes` are fields of the job."""
     job = {
         "model": str(subject.path),
         "rows": str(work / "rows.safetensors"),
@@ -308,6 +322,7 @@ def engine_train(subject: Subject, case: Case, engine: Engine, work: Path, name:
         "order": "sequential",
         "seed": 3407,
         "start_from": str(work / case.name / "adapter_start"),
+        **changes,
     }
     run_dir = work / case.name / name
     run = engine.run(run_dir, "train", **job)
@@ -382,6 +397,35 @@ def compare_recompute(subject: Subject, case: Case, engine: Engine, work: Path, 
     difference = relative_step_error([step.get("loss") for step in recomputed["steps"]], [step["loss"] for step in kept["steps"]])
     # The losses may agree where only the adapter's bytes do not; that is a difference too.
     figures["recompute"] = difference or sys.float_info.min
+
+
+def compare_four_bit(subject: Subject, case: Case, engine: Engine, work: Path, figures: dict[str, Any]) -> None:
+    """Logits and ten steps on a base in 4 bits, on both sides."""
+    folder = subject.path if subject.path.is_dir() else work / "dense"
+    model = nf4.four_bit_model(subject.model, folder)
+    expected = logits_of(model, subject.prompts)
+    if relative_error(expected, logits_of(subject.model, subject.prompts)) < 1e-3:
+        raise ValueError("4 bits hardly change the logits, so that nothing may have been quantised")
+    found = engine_logits(subject, engine, work / "nf4-logits", None, quantization="nf4")
+    figures["nf4_logits"] = relative_error(found, expected)
+    peft_model = add_adapter(model, case.settings, seed=5, random_b=case.random_b)
+    curve = train(peft_model, subject.rows, case.settings)
+    run = engine_train(subject, case, engine, work, "engine-nf4", case.settings, "none", quantization="nf4")
+    figures["nf4_loss"] = relative_step_error([step.get("loss") for step in run["steps"]], curve.loss)
+    figures["nf4_grad_norm"] = relative_step_error([step.get("grad_norm") for step in run["steps"]], curve.grad_norm)
+    figures["nf4_adapter"] = adapter_distance(run["adapter"], peft_model)
+
+
+def compare_ways(subject: Subject, case: Case, engine: Engine, work: Path, figures: dict[str, Any]) -> None:
+    """Ways to compute the same losses: rows padded instead of packed, attention written out instead of a kernel."""
+    usual = engine_train(subject, case, engine, work, "engine-usual", case.settings, "none")
+    losses = [step["loss"] for step in usual["steps"]]
+    padded = engine_train(subject, case, engine, work, "engine-padded", case.settings, "none", packing=False)
+    figures["padded"] = relative_step_error([step.get("loss") for step in padded["steps"]], losses)
+    if not any(step["padded_tokens"] > step["real_tokens"] for step in padded["steps"]):
+        raise ValueError("no padding is counted where rows are padded")
+    eager = engine_train(subject, case, engine, work, "engine-eager", case.settings, "none", attention="eager")
+    figures["eager"] = relative_step_error([step.get("loss") for step in eager["steps"]], losses)
 
 
 def compare_adapter_in_peft(subject: Subject, case: Case, engine: Engine, work: Path, figures: dict[str, Any]) -> None:
@@ -468,7 +512,7 @@ def print_table(report: dict[str, Any]) -> None:
     """The result for people."""
     print("largest relative errors; " + ", ".join(f"{name} {version}" for name, version in report["versions"].items()))
     if report["models"]:
-        told = ["micro_batches_later_norms", "logits_between_references"]
+        told = ["micro_batches_later_norms", "nf4_grad_norm", "nf4_adapter", "logits_between_references"]
         width = max(len(name) for name in [*LIMITS, *told])
         print(f"{'':{width}}  {'limit':>9}" + "".join(f"  {name:>11}" for name in report["models"]))
         for figure, limit in {**LIMITS, **dict.fromkeys(told)}.items():
@@ -494,6 +538,8 @@ def print_table(report: dict[str, Any]) -> None:
             print(f"  {example['text']!r}: {example['ids']}, expected {example['expected']}")
         for error in figures["errors"]:
             print(f"  {error}")
+    if "nf4" in report:
+        nf4.print_table(report["nf4"])
     if "templates" in report:
         tokenizer_packages.print_table(report["templates"])
     print("passed" if report["passed"] else "not passed (! marks a figure over its limit)")

@@ -310,7 +310,7 @@ fn a_second_run_on_a_device_is_refused_by_name() {
     assert_eq!(ran.json()["error"]["code"], "device_in_use");
     assert!(
         ran.stderr.contains(&format!(
-            "the device cpu is in use by run {id} (pid {})",
+            "the device cpu is in use by run {id} (pid {}, since ",
             first.id()
         )),
         "{}",
@@ -407,6 +407,124 @@ fn a_calibration_is_measured_once_and_then_reused_with_its_age() {
         .args(["calibrate"])
         .ran()
         .expect_status(1);
+}
+
+/// An engine that says that it runs on ROCm, and calibrates.
+const ON_ROCM: &str = r#"{"emit": {"type": "hello", "protocol": 1, "engine": "fake-engine", "engine_version": "1.0.0", "torch": "2.11.0", "backend": "hip", "threads": 1}}
+{"wait_job": {}}
+{"result": {}}
+{"bye": "ok"}
+"#;
+
+#[test]
+fn a_calibration_says_what_throttles_which_attention_runs_and_what_does_not_hold_any_more() {
+    let home = Home::new();
+    let ran = home.tunesmith(GOOD).args(["calibrate"]).ran().expect_status(0);
+    for said in [
+        "sustained: 0.140 TFLOPS after 5 s, 8.0 % below the short measurement",
+        "torch takes it: ScaledDotProductFlashAttentionBackward0",
+        "memory: 444 MiB this process holds outside torch's allocator",
+        "NF4, stored and unpacked",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("do not hold any more"), "{}", ran.stdout);
+    // Another flag: it is measured anew, and the old one stays to be seen, with what has changed.
+    let mut flagged = home.tunesmith(GOOD);
+    flagged.env("OMP_NUM_THREADS", "1").args(["calibrate", "--json"]);
+    let told = flagged.ran().expect_status(0).json();
+    assert_eq!(told["reused"], false);
+    let reasons = &told["stale"][0]["reasons"];
+    assert_eq!(
+        reasons,
+        &serde_json::json!(["OMP_NUM_THREADS is 1 now, it was not set"])
+    );
+    assert!(told["validity"]["word"].is_string());
+}
+
+#[test]
+fn a_full_calibration_of_a_processor_is_measured_though_a_short_one_holds() {
+    let home = Home::new();
+    let sustained = |arguments: &[&str]| {
+        let mut command = home.tunesmith(GOOD);
+        let told = command.args(arguments).ran().expect_status(0).json();
+        let secs = told["sustainment"]["secs"].as_f64().unwrap();
+        (told["reused"].as_bool().unwrap(), secs)
+    };
+    assert_eq!(sustained(&["calibrate", "--json"]), (false, 5.0));
+    assert_eq!(sustained(&["calibrate", "--full", "--json"]), (false, 30.0));
+    assert_eq!(sustained(&["calibrate", "--full", "--json"]), (true, 30.0));
+    assert_eq!(sustained(&["calibrate", "--json"]), (true, 30.0));
+}
+
+#[test]
+fn on_rocm_each_setting_runs_in_an_engine_of_its_own_and_the_winner_is_recorded() {
+    let home = Home::new();
+    let told = home
+        .tunesmith(ON_ROCM)
+        .args(["calibrate", "--device", "cuda:0", "--json"])
+        .ran()
+        .expect_status(0)
+        .json();
+    let winners: Vec<(&str, &str)> = told["winners"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|winner| {
+            (
+                winner["variable"].as_str().unwrap(),
+                winner["value"].as_str().unwrap_or("none"),
+            )
+        })
+        .collect();
+    assert_eq!(
+        winners,
+        [
+            ("TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL", "1"),
+            ("TORCH_BLAS_PREFER_HIPBLASLT", "1")
+        ]
+    );
+    assert_eq!(told["result"]["variants"].as_array().unwrap().len(), 4);
+    // An engine that dies under a setting says something of the setting, and nothing of the card.
+    let dies = ON_ROCM.replace(
+        "{\"result\": {}}",
+        "{\"kill_self\": 11, \"env\": \"TORCH_BLAS_PREFER_HIPBLASLT=0\"}\n{\"result\": {}}",
+    );
+    let told = home
+        .tunesmith(&dies)
+        .args(["calibrate", "--device", "cuda:0", "--again", "--json"])
+        .ran()
+        .expect_status(0)
+        .json();
+    let failed = &told["result"]["variants"][2];
+    assert_eq!(failed["value"], "0");
+    assert!(failed["failure"].is_string(), "{failed}");
+    assert_eq!(
+        told["winners"][1]["why"],
+        "the other one failed or computed wrong values"
+    );
+}
+
+#[test]
+fn what_computes_wrongly_is_not_trained_on() {
+    let home = Home::new();
+    let wrong = r#"{"emit": {"type": "result", "kind": "calibrate", "device": "cpu", "threads": 1, "time_boxed": false, "copy": {"bytes": 1, "iterations": 1, "best_gib_per_sec": 10.0, "median_gib_per_sec": 9.0}, "gemm": [{"dtype": "f32", "layout": "nt", "side": 1024, "warmup": 1, "iterations": 5, "mean_tflops": 0.125, "best_tflops": 0.13, "median_tflops": 0.125, "emulated": false, "values": {"max_error": 0.2, "tolerance": 1e-5, "passed": false}}]}}"#;
+    let script = format!("{OPENING}{wrong}\n{{\"bye\": \"ok\"}}\n");
+    let ran = home.tunesmith(&script).args(["calibrate"]).ran().expect_status(3);
+    assert!(
+        ran.stdout
+            .contains("WRONG VALUES: f32 product, nt layout is off by"),
+        "{}",
+        ran.stdout
+    );
+    let refused = train(&home, GOOD).expect_status(1);
+    assert!(
+        refused
+            .stderr
+            .contains("found wrong values, so nothing can be trained on it in f32"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

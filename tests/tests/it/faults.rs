@@ -177,6 +177,24 @@ fn a_loss_that_is_no_number_is_caught_and_the_adapter_is_that_of_the_step_before
 }
 
 #[test]
+fn a_4_bit_base_that_unpacks_to_no_numbers_is_caught_and_4_bits_are_named() {
+    let home = Home::new();
+    let ran = spoilt(&home, "nf4_nan", &["model.quantization=nf4", "train.steps=30"]).ran();
+    let summary = caught(&home, ran, "nan", "finite");
+    let found = finding(&summary, "finite");
+    // Spoilt after the passes of step 3, seen by those of step 4.
+    assert_eq!(found["step"], 4);
+    assert_eq!(summary["judge"]["last_good_step"], 3);
+    let first = found["try"][0].as_str().unwrap();
+    assert!(first.contains("model.quantization = \"none\""), "{first}");
+    // The fault needs a 4-bit base.
+    let home = Home::new();
+    spoilt(&home, "nf4_nan", &["train.steps=10"])
+        .ran()
+        .expect_status(0);
+}
+
+#[test]
 fn steps_without_a_gradient_are_caught_and_the_last_good_checkpoint_is_kept() {
     let home = Home::new();
     let ran = spoilt(&home, "frozen", &["train.steps=3000", "train.checkpoint_every=2"]).ran();

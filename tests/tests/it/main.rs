@@ -9,13 +9,16 @@
 mod bad_input;
 mod command_line;
 mod context;
+mod experimenting;
 #[cfg(feature = "inject-faults")]
 mod faults;
+mod fitting;
 mod fuzz_inputs;
 mod healthy;
 mod hub;
 mod machines;
 mod real_engine;
+mod reporting;
 mod resuming;
 mod serving;
 mod soaking;

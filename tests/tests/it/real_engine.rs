@@ -5,7 +5,8 @@ use std::{fs, path::Path, process::Child, time::Duration};
 use crate::context::{Home, Ran, RunIt, children, interrupt, lives, wait_until};
 use crate::serving::Window;
 use serde_json::Value;
-use tunesmith_protocol::{Notice, PromptText, RunStatus, Side, TaskWork};
+use tunesmith_measure::{ModelShape, quantised_weight_bytes, weight_bytes};
+use tunesmith_protocol::{DType, Notice, PromptText, Quantization, RunStatus, Side, TaskWork};
 
 /// How many events of a type the home's run has recorded so far.
 fn recorded(home: &Home, kind: &str) -> usize {
@@ -142,6 +143,74 @@ fn a_tiny_model_learns_its_rows_by_heart_and_answers() {
         let answer = command.ran().expect_status(0).json();
         assert!(answer["tokens"].as_u64().unwrap() >= 1, "{answer}");
     }
+}
+
+#[test]
+fn a_base_in_4_bits_takes_the_bytes_that_were_predicted_and_its_adapter_says_so() {
+    let home = Home::new();
+    let train = |settings: &[&str]| {
+        let mut command = home.tunesmith_for_real();
+        command.args(["train", &home.recipe(), "--json"]);
+        for setting in settings {
+            command.args(["--set", setting]);
+        }
+        command.ran().expect_status(0)
+    };
+    let run = train(&[
+        "model.quantization=nf4",
+        "train.packing=false",
+        "train.attention=eager",
+    ])
+    .json();
+    assert_eq!(run["status"], "ok");
+    let folder = home.only_run();
+    let json = |path: &Path| -> Value { serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap() };
+    let manifest = json(&folder.join("manifest.json"));
+    let shape: ModelShape = serde_json::from_value(manifest["model"]["shape"].clone()).unwrap();
+    let summary = home.summary();
+    assert_eq!(
+        summary["engine"]["weight_bytes"].as_u64(),
+        Some(quantised_weight_bytes(&shape, DType::F32))
+    );
+    let adapter = folder.join("adapter");
+    assert_eq!(json(&adapter.join("tunesmith_base.json"))["quantization"], "nf4");
+    // It answers on its own base without a word.
+    let generate = home
+        .tunesmith_for_real()
+        .args([
+            "generate",
+            "last",
+            "--prompt",
+            "Hello",
+            "--max-new-tokens",
+            "3",
+            "--json",
+        ])
+        .ran()
+        .expect_status(0);
+    assert!(!generate.stderr.contains("was trained on"), "{}", generate.stderr);
+    // On another one it goes on, and both are named (T8).
+    let start = format!("lora.start_from={}", adapter.display());
+    let ran = train(&[&start]);
+    assert!(
+        ran.stderr
+            .contains("trained on this base in 4-bit (nf4) in f32, and now it is f32"),
+        "{}",
+        ran.stderr
+    );
+    let mut runs: Vec<_> = fs::read_dir(home.runs())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| *path != folder)
+        .collect();
+    let other = json(&runs.remove(0).join("summary.json"));
+    let other_base = &other["engine"]["other_base"];
+    assert_eq!(other_base["trained_on"]["quantization"], "nf4");
+    assert_eq!(other_base["put_on"]["quantization"], "none");
+    assert_eq!(
+        other["engine"]["weight_bytes"].as_u64(),
+        Some(weight_bytes(&shape, DType::F32, Quantization::None))
+    );
 }
 
 #[test]

@@ -266,6 +266,7 @@ fn calibration(again: bool) -> TaskWork {
     TaskWork::Calibrate {
         device: Some("cpu".to_owned()),
         again,
+        full: false,
     }
 }
 

@@ -51,8 +51,7 @@ impl Bench {
             threads: None,
             work: Work::Calibrate(CalibrateJob {
                 budget_secs: 1.0,
-                gemm_side: None,
-                bf16_in_hardware: false,
+                ..CalibrateJob::default()
             }),
         }
     }

@@ -204,10 +204,10 @@ fn keys_alone_lead_from_start_to_a_saved_report() {
     assert_eq!(summary["status"], "ok", "{summary:#}");
     window.show("ctrl+5", "live");
     window.picture("4-finished");
-    window.show("ctrl+7", "runs");
+    window.show("ctrl+8", "runs");
     window.picture("5-runs");
 
-    window.show("ctrl+8", "report");
+    window.show("ctrl+9", "report");
     wait_until("the report is saved", Duration::from_mins(1), || {
         window.display.press("ctrl+Return");
         std::thread::sleep(Duration::from_millis(500));
