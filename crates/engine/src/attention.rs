@@ -92,7 +92,13 @@ impl AttentionTape {
             .softmax(-1, Kind::Float)
             .to_kind(q.kind())
             .view(shape.as_slice());
-        let output = probabilities.matmul(&v).view(size.as_slice());
+        // Tokens first, as the kernel lays it out: the layer then puts heads side by side without a copy of its own.
+        let output = probabilities
+            .matmul(&v)
+            .view(size.as_slice())
+            .transpose(1, 2)
+            .contiguous()
+            .transpose(1, 2);
         Self {
             q,
             k,

@@ -15,6 +15,7 @@
 //! - [`pareto`]: which configurations none beats at memory against throughput.
 //! - [`stats`]: spread, tests and intervals.
 //! - [`comparison`]: several runs of several set-ups to what they say.
+//! - [`gap`]: where the time goes between the peak and a training, level by level.
 //! - [`law`]: what a sweep's points are fitted with.
 //! - [`accounting`]: whether a published number of tokens is right.
 //! - [`cost`]: energy and what it costs.
@@ -27,6 +28,7 @@ pub mod cost;
 mod error;
 pub mod fit;
 mod flops;
+pub mod gap;
 pub mod judge;
 pub mod law;
 mod memory;

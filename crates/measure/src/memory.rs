@@ -15,15 +15,16 @@ use tunesmith_protocol::{DType, Quantization, Recompute};
 use crate::{LoraShape, ModelShape, weight_bytes};
 
 /// Version of the formulas: what runs held against the prediction of another version corrects nothing.
-pub const MEMORY_FORMULA: u32 = 2;
+pub const MEMORY_FORMULA: u32 = 3;
 
 /// What a card's driver and torch's libraries take before the first tensor: 141 MiB were measured on one card, this is
 /// the cautious figure of numbers 4.1.
 const CARD_CONTEXT_BYTES: u64 = 500 << 20;
 
-/// What the engine's process holds on a processor beside its tensors: its program, libtorch, the model's file while it is
-/// read, and scratch memory of the matrix products. 174 to 238 MiB were measured in tries of the default model.
-const PROCESSOR_CONTEXT_BYTES: u64 = 210 << 20;
+/// What the engine's process holds on a processor beside its tensors, before what they leave behind: its program,
+/// libtorch, the model's file while it is read, and scratch memory of the matrix products. Measured over 17 settings of
+/// the default model: docs/measured/2026-12-01-fit.json.
+const PROCESSOR_CONTEXT_BYTES: u64 = 205 << 20;
 
 /// Who trains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,7 +141,7 @@ pub struct MemoryNeed {
     /// What the checks before the first step, or the answers before and after, need beyond a step.
     #[serde(default)]
     pub beside_bytes: u64,
-    /// Driver and libraries.
+    /// Driver and libraries; on a processor also memory of dropped tensors that the process has not given back.
     pub context_bytes: u64,
 }
 
@@ -175,7 +176,7 @@ impl MemoryNeed {
             moment_bytes: pass.moment,
             beside_bytes: beside.unwrap_or(0).saturating_sub(step_bytes),
             context_bytes: if work.on_processor {
-                PROCESSOR_CONTEXT_BYTES
+                PROCESSOR_CONTEXT_BYTES + native::left_behind(shape, lora, work)
             } else {
                 CARD_CONTEXT_BYTES
             },

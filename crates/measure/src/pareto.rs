@@ -1,10 +1,10 @@
 //! Memory against throughput (S3): which of several configurations none of the others beats, and which of them differ
 //! by no more than their repeats do.
 
-use crate::{Gib, MeasureError, stats};
-
-/// Chance above which two means are called equal within their noise (C2).
-const SIGNIFICANT: f64 = 0.05;
+use crate::{
+    Gib,
+    comparison::{Noise, Tested},
+};
 
 /// What a configuration costs and what it gives.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,14 +41,13 @@ pub fn frontier(points: &[Tradeoff]) -> Vec<usize> {
     order
 }
 
-/// Whether two configurations differ by no more than their noise: Welch's test of their repeats finds a chance of 5 %
-/// or more that the means are equal (C2). `None` where it cannot be told: fewer than two repeats of either, or repeats
-/// without any spread whose means differ.
+/// Whether the speeds of two configurations differ by no more than their noise, by the rules that hold for the arms of an
+/// experiment ([`Tested::noise`]). `None` where it cannot be told: they differ, and one of them was not repeated.
 pub fn within_noise(a: &[f64], b: &[f64]) -> Option<bool> {
-    match stats::welch(a, b) {
-        Ok(test) => Some(test.p_two_sided >= SIGNIFICANT),
-        Err(MeasureError::NoSpread { .. }) => (stats::mean(a) == stats::mean(b)).then_some(true),
-        Err(_) => None,
+    match Tested::of(a, b).ok()?.noise() {
+        Noise::Within => Some(true),
+        Noise::Beyond => Some(false),
+        Noise::Unknown => None,
     }
 }
 
@@ -101,7 +100,8 @@ mod tests {
         assert_eq!(within_noise(&bf16, &[127.0, 129.9, 131.0]), Some(true));
         assert_eq!(within_noise(&bf16, &[123.0]), None);
         assert_eq!(within_noise(&[5.0, 5.0], &[5.0, 5.0]), Some(true));
-        assert_eq!(within_noise(&[5.0, 5.0], &[6.0, 6.0]), None);
+        assert_eq!(within_noise(&[5.0, 5.0], &[6.0, 6.0]), Some(false));
+        assert_eq!(within_noise(&[5.0], &[5.0]), Some(true));
         assert_eq!(within_noise(&bf16, &[f64::NAN, 1.0]), None);
     }
 

@@ -159,6 +159,31 @@ fn positive_mean(values: &[f64]) -> Result<f64, MeasureError> {
     })
 }
 
+/// 95 % interval of the mean of aᵢ − bᵢ, where the two values of a pair belong together.
+///
+/// # Errors
+/// [`MeasureError`] where there are fewer than two pairs, or a difference is not finite.
+pub fn paired_difference_interval(pairs: &[(f64, f64)]) -> Result<Interval, MeasureError> {
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| a - b).collect();
+    mean_interval(&differences)
+}
+
+/// 95 % interval of the geometric mean of aᵢ ÷ bᵢ, where the two values of a pair belong together.
+///
+/// # Errors
+/// [`MeasureError`] where there are fewer than two pairs, or a value is not above zero.
+pub fn paired_ratio_interval(pairs: &[(f64, f64)]) -> Result<Interval, MeasureError> {
+    let logarithms = pairs
+        .iter()
+        .map(|(a, b)| Ok((positive_mean(&[*a])? / positive_mean(&[*b])?).ln()))
+        .collect::<Result<Vec<f64>, MeasureError>>()?;
+    let interval = mean_interval(&logarithms)?;
+    Ok(Interval {
+        low: interval.low.exp(),
+        high: interval.high.exp(),
+    })
+}
+
 /// Squared standard error of a mean.
 fn squared_error(values: &[f64]) -> Result<f64, MeasureError> {
     Ok(sd(values)?.powi(2) / values.len() as f64)

@@ -170,6 +170,9 @@ pub struct CalibrateJob {
     /// Linear layers of a model, whose products are timed too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub linears: Vec<Linear>,
+    /// Tokens that those products are of; as many as fill the device where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linear_tokens: Option<i64>,
 }
 
 /// Fine-tune LoRA adapters on rows that are already tokenised.

@@ -32,7 +32,10 @@ pub use job::{
     QuantiseJob, Quantization, Recompute, Request, RowOrder, RunStatus, Sampling, Schedule, StopHow,
     TARGET_MODULES, TrainJob, Work,
 };
-pub use service::{Command, Notice, PromptText, SERVICE_VERSION, Side, TaskId, TaskWork, Verdict};
+pub use service::{
+    Command, NO_RENDERER_STATUS, Notice, PromptText, SERVICE_VERSION, Side, TaskId, TaskWork, Trainer,
+    Verdict,
+};
 
 /// Version of the protocol; the first line of an engine states its own, and a parent refuses another.
 pub const PROTOCOL_VERSION: u32 = 1;

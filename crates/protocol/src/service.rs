@@ -13,7 +13,10 @@ use crate::{Answer, EngineError, Level, Progress, RunStatus, Sampling, Step, Sto
 /// Version of the words between window and service; a window refuses another one.
 pub const SERVICE_VERSION: u32 = 1;
 
-/// Number of a task, chosen by the window, unique while the service lives.
+/// Exit status of a window that the shell started and that no renderer of this machine can draw.
+pub const NO_RENDERER_STATUS: u8 = 69;
+
+/// Number of a task, chosen by whoever begins it, unique while the service lives.
 pub type TaskId = u64;
 
 /// A line from a window to the service.
@@ -34,6 +37,21 @@ pub enum Command {
         task: TaskId,
         /// How.
         how: StopHow,
+    },
+    /// From here on tasks run on this device.
+    Use {
+        /// PCI address of a card, or `cpu`; the plan's choice where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        card: Option<String>,
+    },
+    /// To the installed app's shell: a frame is on the screen.
+    Painted,
+    /// To the installed app's shell: leave when no task runs any more.
+    Quit,
+    /// To the installed app's shell: show a report in a window of its own.
+    ShowReport {
+        /// The report's HTML file, absolute.
+        file: PathBuf,
     },
 }
 
@@ -62,6 +80,12 @@ pub enum TaskWork {
         device: Option<String>,
         /// Whether the base and the tuned model are scored.
         evaluate: bool,
+        /// Who trains.
+        #[serde(default, skip_serializing_if = "is_native")]
+        trainer: Trainer,
+        /// Threads on a processor; the service's own choice where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        threads: Option<usize>,
     },
     /// Fetch a model over the network. A window starts it only after it has said how much that is.
     Fetch {
@@ -117,6 +141,22 @@ pub enum TaskWork {
     },
 }
 
+/// Which engine trains; it is this project's own that calibrates and answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trainer {
+    /// This project's own.
+    #[default]
+    Native,
+    /// transformers and PEFT, in the environment that set-up makes for the engine `hf`.
+    Hf,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+fn is_native(trainer: &Trainer) -> bool {
+    *trainer == Trainer::Native
+}
+
 /// What a model is asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -137,7 +177,7 @@ pub enum Side {
     Tuned,
 }
 
-/// A line from the service to a window. All but `welcome` belong to a task.
+/// A line from the service to a window. Most belong to a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Notice {
@@ -274,6 +314,28 @@ pub enum Notice {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         last_lines: Vec<String>,
     },
+    /// There is a task that this window did not ask for: it was begun before the window came, or by the shell. What is
+    /// said of it follows.
+    Task {
+        /// Its number.
+        task: TaskId,
+        /// What was wanted.
+        #[serde(flatten)]
+        work: TaskWork,
+    },
+    /// A line that was said before this window came. Steps are not among these: they come as `step`.
+    Earlier {
+        /// How long ago, in seconds.
+        secs_ago: f64,
+        /// The line.
+        notice: Box<Notice>,
+    },
+    /// All that was said before this window came has been told; absent where there was nothing.
+    UpToDate,
+    /// From the installed app's shell: come to the front.
+    Focus,
+    /// From the installed app's shell: the user wants to leave while a task runs; ask how.
+    AskToQuit,
     /// A command could not be read or done; no task has begun.
     Refused {
         /// The task, where the command named one.

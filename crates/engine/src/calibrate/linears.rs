@@ -2,7 +2,7 @@
 //! say what a training of this model can ask of it (X9, numbers 3.4).
 
 use tch::{Device, Kind, Tensor};
-use tunesmith_protocol::{DType, Layout, Linear, LinearMeasurement};
+use tunesmith_protocol::{CalibrateJob, DType, Layout, Linear, LinearMeasurement};
 
 use super::pace::Pace;
 use super::timer::{self, Times, tflops};
@@ -16,17 +16,24 @@ const ITERATIONS: usize = 20;
 
 /// Each layer in its three layouts.
 pub(super) fn measure_all(
-    linears: &[Linear],
+    job: &CalibrateJob,
     dtype: DType,
     device: Device,
     pace: &mut Pace,
 ) -> Result<Vec<LinearMeasurement>, JobError> {
+    let linears = &job.linears;
     let mut measured = Vec::new();
     if linears.is_empty() {
         return Ok(measured);
     }
     // Tokens of a step that fills the device; a processor would take too long for as many.
-    let tokens = if device == Device::Cpu { 512 } else { 4096 };
+    let full = if device == Device::Cpu { 512 } else { 4096 };
+    let tokens = match job.linear_tokens {
+        Some(tokens) if tokens < 1 => {
+            return Err(JobError::Request("`linear_tokens` must be at least 1".into()));
+        }
+        tokens => tokens.unwrap_or(full),
+    };
     let cold = Tensor::zeros([COLD_BYTES / 4], (Kind::Float, device));
     let mut to_come = 3 * linears.len();
     for linear in linears {

@@ -49,7 +49,7 @@ pub(crate) fn calibrate(
                 result.gemm = gemm::measure_all(job, formats, device, &mut pace)?;
             }
             CalibrationStage::Linears => {
-                result.linears = linears::measure_all(&job.linears, formats.trains, device, &mut pace)?;
+                result.linears = linears::measure_all(job, formats.trains, device, &mut pace)?;
             }
             CalibrationStage::Attention => {
                 result.attention = attention::measure_all(&formats.attention(), device, &mut pace)?;
@@ -151,6 +151,7 @@ mod tests {
                 inputs: 96,
                 outputs: 64,
             }],
+            linear_tokens: Some(32),
             ..CalibrateJob::default()
         }
     }
@@ -178,6 +179,7 @@ mod tests {
         assert_eq!(shapes[0], (64, 96, Layout::Nt));
         assert_eq!(shapes[1], (96, 64, Layout::Nn));
         assert_eq!((shapes[2].0, shapes[2].2), (96, Layout::Tn));
+        assert_eq!(result.linears[0].m, 32, "as many tokens as were asked for");
         assert!(result.copy.best_gib_per_sec > 0.0);
         let overhead = result.allocator.unwrap();
         assert_eq!(overhead.source, OverheadSource::Process);

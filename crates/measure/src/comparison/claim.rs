@@ -1,11 +1,13 @@
 //! What was written down before the first run: a pass criterion or a prediction, as a range for one figure, and
 //! whether the runs bear it out (C3).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{self, Interval};
 
-use super::{ArmSummary, Metric};
+use super::{ArmSummary, Measured, Metric};
 
 /// What the range is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,15 +86,17 @@ impl Claim {
             || self.at_most.is_some_and(|most| interval.low > most)
     }
 
-    pub(super) fn judge(&self, arms: &[ArmSummary]) -> ClaimResult {
-        let (measured, interval) = self.measure(arms).unwrap_or((None, None));
+    pub(super) fn judge(&self, arms: &[ArmSummary], runs: &[Measured]) -> ClaimResult {
+        let (measured, of_samples) = self.measure(arms).unwrap_or((None, None));
+        let by_seed = self.interval_by_seed(arms, runs);
+        let interval = by_seed.or(of_samples);
         let verdict = match interval {
             Some(interval) if self.holds(interval.low) && self.holds(interval.high) => ClaimVerdict::Hit,
             Some(interval) if self.is_beyond(interval) => ClaimVerdict::Miss,
             _ => ClaimVerdict::Undecidable,
         };
         ClaimResult {
-            sentence: self.words(arms, measured, interval, verdict),
+            sentence: self.words(arms, measured, interval, by_seed.is_some(), verdict),
             claim: self.clone(),
             measured,
             interval,
@@ -100,22 +104,57 @@ impl Claim {
         }
     }
 
+    /// Number of the arm that is spoken of.
+    fn own(&self, arms: &[ArmSummary]) -> Option<usize> {
+        number_of(arms, &self.arm, arms.len().min(2).saturating_sub(1))
+    }
+
+    /// Number of the arm that it is held against.
+    fn other(&self, arms: &[ArmSummary]) -> Option<usize> {
+        number_of(arms, &self.against, 0)
+    }
+
+    /// The interval where arms are compared seed by seed; `None` where the figure does not follow the seed, or the arms
+    /// have not the same seeds.
+    fn interval_by_seed(&self, arms: &[ArmSummary], runs: &[Measured]) -> Option<Interval> {
+        if self.of == Quantity::Value || !self.metric.follows_the_seed() {
+            return None;
+        }
+        let own = self.means_by_seed(self.own(arms)?, runs);
+        let other = self.means_by_seed(self.other(arms)?, runs);
+        if !own.keys().eq(other.keys()) {
+            return None;
+        }
+        let pairs: Vec<(f64, f64)> = own.into_values().zip(other.into_values()).collect();
+        match self.of {
+            Quantity::Ratio => stats::paired_ratio_interval(&pairs).ok(),
+            _ => stats::paired_difference_interval(&pairs).ok(),
+        }
+    }
+
+    /// The figure of an arm's runs by their seed; repeats of one seed are one value.
+    fn means_by_seed(&self, arm: usize, runs: &[Measured]) -> BTreeMap<u64, f64> {
+        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for run in runs.iter().filter(|run| run.arm == arm) {
+            if let Some(value) = run.figures.get(&self.metric) {
+                values.entry(run.seed).or_default().push(*value);
+            }
+        }
+        values
+            .into_iter()
+            .filter_map(|(seed, values)| Some((seed, stats::mean(&values).ok()?)))
+            .collect()
+    }
+
     /// The two arms' figures to one number and its interval.
     fn measure(&self, arms: &[ArmSummary]) -> Option<(Option<f64>, Option<Interval>)> {
-        let values = |name: &str, otherwise: usize| {
-            let arm = if name.is_empty() {
-                arms.get(otherwise)
-            } else {
-                arms.iter().find(|arm| arm.name == name)
-            };
-            Some(&arm?.figures.get(&self.metric)?.values)
-        };
-        let own = values(&self.arm, arms.len().min(2).saturating_sub(1))?;
+        let values = |arm: usize| Some(&arms.get(arm)?.figures.get(&self.metric)?.values);
+        let own = values(self.own(arms)?)?;
         let mean = stats::mean(own).ok()?;
         if self.of == Quantity::Value {
             return Some((Some(mean), stats::mean_interval(own).ok()));
         }
-        let other = values(&self.against, 0)?;
+        let other = values(self.other(arms)?)?;
         let base = stats::mean(other).ok()?;
         Some(match self.of {
             Quantity::Ratio => (
@@ -131,6 +170,7 @@ impl Claim {
         arms: &[ArmSummary],
         measured: Option<f64>,
         interval: Option<Interval>,
+        by_seed: bool,
         verdict: ClaimVerdict,
     ) -> String {
         let name = |given: &str, otherwise: usize| {
@@ -156,10 +196,11 @@ impl Claim {
         };
         let found = match (measured, interval) {
             (Some(value), Some(interval)) => format!(
-                "measured {}, 95 % interval {} to {}",
+                "measured {}, 95 % interval {} to {}{}",
                 rounded(value),
                 rounded(interval.low),
-                rounded(interval.high)
+                rounded(interval.high),
+                if by_seed { " seed by seed" } else { "" }
             ),
             (Some(value), None) => format!("measured {}, not repeated", rounded(value)),
             (None, _) => "not measured".to_owned(),
@@ -171,6 +212,14 @@ impl Claim {
         };
         format!("{what}: {range}; {found}: {verdict}")
     }
+}
+
+/// Number of the arm of that name, from 0; the given one where no name was written.
+fn number_of(arms: &[ArmSummary], name: &str, otherwise: usize) -> Option<usize> {
+    if name.is_empty() {
+        return Some(otherwise);
+    }
+    arms.iter().position(|arm| arm.name == name)
 }
 
 /// Three digits behind the point, or none of a number so large that they say nothing.

@@ -28,6 +28,12 @@ pub enum Metric {
     ScorePoints,
     /// Mean power of the card during the training, in watts.
     MeanWatts,
+    /// LoRA-exact operations of a training a second, in TFLOPS (M5).
+    UsefulTflops,
+    /// Operations a second of products of the model's own linear layers alone, in TFLOPS (M5).
+    ProductsTflops,
+    /// Tokens a second of answers that are written one at a time, without reading the prompts (M4).
+    DecodeTokensPerSec,
 }
 
 /// Which way of a figure is better.
@@ -42,7 +48,7 @@ pub enum Direction {
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::TokensPerSec,
         Self::PaddedTokensPerSec,
         Self::PeakBytes,
@@ -52,6 +58,9 @@ impl Metric {
         Self::MfuExactPractical,
         Self::ScorePoints,
         Self::MeanWatts,
+        Self::UsefulTflops,
+        Self::ProductsTflops,
+        Self::DecodeTokensPerSec,
     ];
 
     /// The name in files.
@@ -66,6 +75,9 @@ impl Metric {
             Self::MfuExactPractical => "mfu_exact_practical",
             Self::ScorePoints => "score_points",
             Self::MeanWatts => "mean_watts",
+            Self::UsefulTflops => "useful_tflops",
+            Self::ProductsTflops => "products_tflops",
+            Self::DecodeTokensPerSec => "decode_tokens_per_sec",
         }
     }
 
@@ -81,21 +93,34 @@ impl Metric {
             Self::MfuExactPractical => "MFU",
             Self::ScorePoints => "execution match",
             Self::MeanWatts => "mean power",
+            Self::UsefulTflops => "useful speed",
+            Self::ProductsTflops => "speed of its products alone",
+            Self::DecodeTokensPerSec => "tokens a second, one answer at a time",
         }
     }
 
     /// Which way is better.
     pub fn direction(self) -> Direction {
         match self {
-            Self::TokensPerSec | Self::PaddedTokensPerSec | Self::MfuExactPractical | Self::ScorePoints => {
-                Direction::Higher
-            }
+            Self::TokensPerSec
+            | Self::PaddedTokensPerSec
+            | Self::MfuExactPractical
+            | Self::ScorePoints
+            | Self::UsefulTflops
+            | Self::ProductsTflops
+            | Self::DecodeTokensPerSec => Direction::Higher,
             Self::PeakBytes
             | Self::LossEnd
             | Self::TimeToFirstStepSecs
             | Self::StepSecs
             | Self::MeanWatts => Direction::Lower,
         }
+    }
+
+    /// Whether the seed decides most of it: the order of the rows and the adapter's start. Arms are then compared seed
+    /// by seed, so that what the seeds have in common does not count as noise.
+    pub fn follows_the_seed(self) -> bool {
+        matches!(self, Self::LossEnd | Self::ScorePoints)
     }
 
     /// Whether two values are compared by their difference; all others are compared by their ratio.
@@ -124,6 +149,10 @@ pub fn figures_of(training: &TrainingSummary, whole: bool) -> Figures {
                 .mfu
                 .and_then(|mfu| mfu.lora_exact.practical)
                 .map(|mfu| mfu.0),
+        ),
+        (
+            Metric::UsefulTflops,
+            training.mfu.map(|mfu| mfu.lora_exact.tflops.0),
         ),
     ];
     let known = found.into_iter().filter_map(|(metric, value)| {

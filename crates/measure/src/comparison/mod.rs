@@ -8,6 +8,7 @@ mod claim;
 mod drift;
 mod knobs;
 mod metric;
+mod noise;
 mod pair;
 mod verdict;
 
@@ -25,7 +26,8 @@ pub use claim::{Claim, ClaimResult, ClaimVerdict, Quantity};
 pub use drift::{Drift, DriftWindow, drift};
 pub use knobs::{Knob, KnobPoint, knobs};
 pub use metric::{Direction, Figures, Metric, figures_of};
-pub use pair::{Effect, NOISE_BYTES, PairFigure, SIGNIFICANT};
+pub use noise::{NOISE_BYTES, Noise, SIGNIFICANT, SampleComparison, SampledFigure, Tested, compare_samples};
+pub use pair::{Effect, PairFigure};
 
 /// One setting of an arm against the first arm's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,7 +152,7 @@ pub fn compare(design: &Design, runs: &[Measured]) -> Comparison {
     let mut pairs = pairs(design, &arms, runs);
     pair::adjust(&mut pairs);
     pairs.sort_by(|a, b| b.size().total_cmp(&a.size()));
-    let judged = |claims: &[Claim]| claims.iter().map(|claim| claim.judge(&arms)).collect();
+    let judged = |claims: &[Claim]| claims.iter().map(|claim| claim.judge(&arms, runs)).collect();
     let findings = pairs
         .iter()
         .flat_map(|pair| pair.figures.iter().map(|figure| figure.sentence.clone()))

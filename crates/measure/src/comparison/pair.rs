@@ -6,18 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::{self, Interval, Welch};
 
-use super::{ArmFigure, ArmSummary, Direction, Metric, Pair};
-
-/// Two means are told apart where chance would do it in fewer than 5 of 100 cases (C2).
-pub const SIGNIFICANT: f64 = 0.05;
-
-/// Differences of memory below 2 GiB are noise unless they were repeated: runs of one set-up were seen to differ by as
-/// much (M22).
-pub const NOISE_BYTES: f64 = 2.0 * 1024.0 * 1024.0 * 1024.0;
-
-/// Least difference, in standard deviations of the repeats, that is called an effect. A test of many runs finds
-/// smaller ones too; they are real and of no use (M22).
-const LEAST_D: f64 = 1.0;
+use super::{ArmFigure, ArmSummary, Direction, Metric, NOISE_BYTES, Noise, Pair, Tested};
 
 /// What a difference is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,19 +62,19 @@ impl PairFigure {
     /// An arm's figure against that of the first; nothing where one of them does not have it.
     pub(super) fn of(metric: Metric, arm: &ArmSummary, first: &ArmSummary) -> Option<Self> {
         let (new, old) = (arm.figures.get(&metric)?, first.figures.get(&metric)?);
-        let test = stats::welch(&new.values, &old.values).ok();
+        let tested = Tested::of(&old.values, &new.values).ok()?;
         let mut figure = Self {
             metric,
-            difference: new.spread.mean - old.spread.mean,
-            difference_interval: stats::difference_interval(&new.values, &old.values).ok(),
+            difference: tested.difference,
+            difference_interval: tested.difference_interval,
             ratio: ratio(new, old),
-            p_adjusted: test.map(|test| test.p_two_sided),
-            welch: test,
-            cohens_d: stats::cohens_d(&new.values, &old.values).ok(),
+            p_adjusted: tested.p,
+            welch: tested.welch,
+            cohens_d: tested.cohens_d,
             effect: Effect::WithinNoise,
             sentence: String::new(),
-            runs: new.spread.n,
-            runs_against: old.spread.n,
+            runs: tested.second_runs,
+            runs_against: tested.first_runs,
         };
         figure.decide(&arm.name, &first.name);
         Some(figure)
@@ -97,31 +86,31 @@ impl PairFigure {
         self.sentence = self.words(name, against);
     }
 
-    /// Both arms were repeated, and the repeats of each are equal: there is nothing to test, and no noise either.
-    fn is_without_spread(&self) -> bool {
-        self.difference_interval.is_some() && self.welch.is_none()
+    /// The test, as it counts among those of all arms.
+    fn tested(&self) -> Tested {
+        Tested {
+            difference: self.difference,
+            difference_interval: self.difference_interval,
+            welch: self.welch,
+            p: self.p_adjusted,
+            cohens_d: self.cohens_d,
+            noise_unrepeated: if self.metric == Metric::PeakBytes {
+                NOISE_BYTES
+            } else {
+                0.0
+            },
+            first_runs: self.runs_against,
+            second_runs: self.runs,
+        }
     }
 
     fn effect(&self) -> Effect {
         let rises = self.difference > 0.0;
-        let way = if rises == (self.metric.direction() == Direction::Higher) {
-            Effect::Better
-        } else {
-            Effect::Worse
-        };
-        if self.difference == 0.0 {
-            return Effect::WithinNoise;
-        }
-        if self.is_without_spread() {
-            return way;
-        }
-        match (self.p_adjusted, self.cohens_d) {
-            (Some(p), Some(d)) if p < SIGNIFICANT && d.abs() >= LEAST_D => way,
-            (Some(_), _) => Effect::WithinNoise,
-            (None, _) if self.metric == Metric::PeakBytes && self.difference.abs() < NOISE_BYTES => {
-                Effect::WithinNoise
-            }
-            (None, _) => Effect::Exploratory,
+        match self.tested().noise() {
+            Noise::Within => Effect::WithinNoise,
+            Noise::Unknown => Effect::Exploratory,
+            Noise::Beyond if rises == (self.metric.direction() == Direction::Higher) => Effect::Better,
+            Noise::Beyond => Effect::Worse,
         }
     }
 
@@ -144,45 +133,11 @@ impl PairFigure {
 
     fn words(&self, name: &str, against: &str) -> String {
         let title = self.metric.title();
-        let (own, other) = (self.runs, self.runs_against);
         if self.difference == 0.0 {
             return format!("{title} of {name} is that of {against}");
         }
-        let what = format!("{title} of {name} is {} that of {against}", self.size());
-        match (self.effect, self.welch) {
-            (Effect::Better | Effect::Worse, Some(test)) => format!(
-                "{what}, beyond the noise of {own} and {other} runs (Welch's test: df = {:.2}, {})",
-                test.df,
-                p_words(self.p_adjusted.unwrap_or(test.p_two_sided), 3)
-            ),
-            (Effect::Better | Effect::Worse, None) => {
-                format!("{what}; repeats are equal to the last digit, so this is no noise")
-            }
-            (Effect::WithinNoise, Some(_)) if self.p_adjusted.is_some_and(|p| p < SIGNIFICANT) => format!(
-                "{what}, which is within noise: it is smaller than the spread of {own} and {other} runs (d = {:.2})",
-                self.cohens_d.unwrap_or(0.0)
-            ),
-            (Effect::WithinNoise, Some(test)) => format!(
-                "{what}, which is within noise: {own} and {other} runs differ as much by chance (Welch's test: df = {:.2}, {})",
-                test.df,
-                p_words(self.p_adjusted.unwrap_or(test.p_two_sided), 2)
-            ),
-            (Effect::WithinNoise, None) => format!(
-                "{what}, which is within noise: differences of memory below 2 GiB are, unless each arm is repeated"
-            ),
-            (Effect::Exploratory, _) => format!(
-                "{what}, seen in {own} and {other} runs: exploratory, as it takes two repeats of each to tell it from noise"
-            ),
-        }
-    }
-}
-
-/// `p = 0.041`, or `p < 0.001` where a zero would be read as none.
-fn p_words(p: f64, decimals: usize) -> String {
-    if p < 0.0005 {
-        "p < 0.001".to_owned()
-    } else {
-        format!("p = {p:.decimals$}")
+        let (size, verdict) = (self.size(), self.tested().words());
+        format!("{title} of {name} is {size} that of {against}{verdict}")
     }
 }
 

@@ -153,6 +153,41 @@ fn many_arms_need_more_evidence_each() {
 }
 
 #[test]
+fn claims_about_what_a_seed_decides_are_judged_seed_by_seed() {
+    let judged = |metric, first: &[f64], second: &[f64]| {
+        let design = Design {
+            predictions: vec![claim(metric, Quantity::Ratio, Some(0.99), Some(1.01))],
+            ..design(&["a", "b"], metric)
+        };
+        let all = [runs(0, metric, first), runs(1, metric, second)].concat();
+        compare(&design, &all).predictions[0].clone()
+    };
+    // Seeds differ by a third, the arms by nothing.
+    let (first, second) = ([2.0, 2.5, 3.0], [2.0, 2.5, 3.0]);
+    let found = judged(Metric::LossEnd, &first, &second);
+    assert_eq!(found.verdict, ClaimVerdict::Hit, "{}", found.sentence);
+    assert!(
+        found
+            .sentence
+            .contains("95 % interval 1.000 to 1.000 seed by seed"),
+        "{}",
+        found.sentence
+    );
+    assert_eq!(
+        judged(Metric::TokensPerSec, &first, &second).verdict,
+        ClaimVerdict::Undecidable,
+        "speed does not follow the seed"
+    );
+    // Every seed loses a tenth, more or less.
+    let found = judged(Metric::LossEnd, &first, &[2.2, 2.76, 3.29]);
+    assert_eq!(found.verdict, ClaimVerdict::Miss, "{}", found.sentence);
+    // A seed is missing: what is left is no pair.
+    let found = judged(Metric::LossEnd, &first, &second[..2]);
+    assert_eq!(found.verdict, ClaimVerdict::Undecidable, "{}", found.sentence);
+    assert!(!found.sentence.contains("seed by seed"));
+}
+
+#[test]
 fn a_claim_is_hit_missed_or_undecidable() {
     let metric = Metric::TokensPerSec;
     let all = [

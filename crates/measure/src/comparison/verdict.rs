@@ -3,7 +3,7 @@
 
 use crate::Gib;
 
-use super::{Comparison, Effect, Metric, Pair, PairFigure};
+use super::{Comparison, Effect, Metric, Pair, PairFigure, noise::size_words};
 
 impl Comparison {
     /// What it comes to in one sentence without a full stop, by the arm with the largest effect; nothing where no two
@@ -52,17 +52,8 @@ impl Pair {
 /// `peak memory 35.2 % lower (3.4 GiB)`.
 fn told(figure: &PairFigure) -> String {
     let title = figure.metric.title();
-    let way = if figure.difference < 0.0 {
-        "lower"
-    } else {
-        "higher"
-    };
-    let size = match figure.ratio {
-        _ if figure.metric.by_difference() => format!("{:.1} points {way}", figure.difference.abs()),
-        Some(ratio) if ratio.value >= 2.0 => format!("{:.1} times as high", ratio.value),
-        Some(ratio) => format!("{:.1} % {way}", 100.0 * (ratio.value - 1.0).abs()),
-        None => way.to_owned(),
-    };
+    let ratio = figure.ratio.map(|ratio| ratio.value);
+    let size = size_words(figure.difference, ratio, figure.metric.by_difference());
     if figure.metric == Metric::PeakBytes {
         let bytes = Gib::from_mean(figure.difference.abs()).0;
         let bytes = if bytes >= 1.0 {
