@@ -21,7 +21,9 @@ use tunesmith_measure::{
     ModelShape, Peaks, Tflops,
     judge::{CheckId, Finding, Judgement, Severity},
 };
-use tunesmith_protocol::{Event, RunStatus, Step, encode};
+use tunesmith_protocol::{
+    Calibration, CopyBandwidth, DType, Event, GemmMeasurement, Layout, RunStatus, Step, ValueCheck, encode,
+};
 use tunesmith_setup::environments::Engine;
 
 use crate::{
@@ -55,6 +57,7 @@ pub struct TestRun {
     device: String,
     matches: Option<(usize, usize)>,
     model_path: PathBuf,
+    peak_tflops: Option<f64>,
 }
 
 impl TestRun {
@@ -73,6 +76,7 @@ impl TestRun {
             device: "cpu".to_owned(),
             matches: Some((3, 62)),
             model_path: PathBuf::from("/models/SmolLM2-135M-Instruct.Q4_1.gguf"),
+            peak_tflops: None,
         }
     }
 
@@ -160,6 +164,13 @@ impl TestRun {
         self
     }
 
+    /// Its processor had been calibrated: products reach so many TFLOPS, and copies 10 GiB a second.
+    #[must_use]
+    pub fn calibrated(mut self, peak_tflops: f64) -> Self {
+        self.peak_tflops = Some(peak_tflops);
+        self
+    }
+
     /// Writes its folder, named as that of a real run, into the folder of all runs.
     ///
     /// # Panics
@@ -240,6 +251,10 @@ impl TestRun {
             engine: Engine::Native,
         };
         let (need, work) = need_at_most(recipe, &shape, place, 320).expect("modules that carry adapters");
+        let peak = self.peak_tflops.unwrap_or(1.0);
+        let calibrated = self
+            .peak_tflops
+            .map(|peak| json!({ "taken": self.started, "result": calibration(peak) }));
         let manifest = json!({
             "version": RECORD_VERSION,
             "id": id,
@@ -271,8 +286,8 @@ impl TestRun {
                 "context_length": 8192,
             },
             "data": data(),
-            "calibration": null,
-            "peaks": Peaks { theoretical: None, practical: Some(Tflops(1.0)) },
+            "calibration": calibrated,
+            "peaks": Peaks { theoretical: None, practical: Some(Tflops(peak)) },
             "predicted": need,
             "memory": record(&corrected(need, &work, &[]), work, None),
         });
@@ -312,6 +327,8 @@ impl TestRun {
             },
             contention: Vec::new(),
             memory: None,
+            energy: None,
+            mean_watts: None,
             training,
         }
     }
@@ -370,6 +387,37 @@ impl TestRun {
             after,
             ..Evaluation::default()
         }
+    }
+}
+
+/// What a processor reached in one product.
+fn calibration(peak_tflops: f64) -> Calibration {
+    Calibration {
+        device: "cpu".to_owned(),
+        threads: 2,
+        gemm: vec![GemmMeasurement {
+            dtype: DType::F32,
+            layout: Layout::Nt,
+            side: 1024,
+            warmup: 2,
+            iterations: 10,
+            mean_tflops: peak_tflops,
+            best_tflops: peak_tflops,
+            median_tflops: peak_tflops,
+            emulated: false,
+            values: ValueCheck {
+                max_error: 1e-7,
+                tolerance: 1e-5,
+                passed: true,
+            },
+        }],
+        copy: CopyBandwidth {
+            bytes: 1 << 28,
+            iterations: 10,
+            best_gib_per_sec: 10.0,
+            median_gib_per_sec: 10.0,
+        },
+        ..Calibration::default()
     }
 }
 

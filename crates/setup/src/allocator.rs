@@ -57,6 +57,17 @@ pub fn with_memory_fraction(setting: &str, fraction: f64) -> String {
     kept.join(",")
 }
 
+/// The setting without such a limit, its pairs in the order of their names: what of it decides how the allocator works, and
+/// not how much it may take. Empty where nothing is left.
+pub fn without_memory_fraction(setting: &str) -> String {
+    let mut kept: Vec<&str> = pairs(setting)
+        .into_iter()
+        .filter(|pair| !is_fraction(pair))
+        .collect();
+    kept.sort_unstable();
+    kept.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +87,18 @@ mod tests {
             with_memory_fraction(nested, 0.5),
             "roundup_power2_divisions:[256:1,512:2,>:8],garbage_collection_threshold:0.8,per_process_memory_fraction:0.5000"
         );
+    }
+
+    #[test]
+    fn what_is_left_without_a_limit_is_the_same_in_whichever_order() {
+        let left = "garbage_collection_threshold:0.8,roundup_power2_divisions:[256:1,>:8]";
+        for setting in [
+            "roundup_power2_divisions:[256:1,>:8],garbage_collection_threshold:0.8",
+            "garbage_collection_threshold:0.8, per_process_memory_fraction:0.5,roundup_power2_divisions:[256:1,>:8]",
+        ] {
+            assert_eq!(without_memory_fraction(setting), left);
+        }
+        assert_eq!(without_memory_fraction("per_process_memory_fraction:0.9"), "");
     }
 
     #[test]

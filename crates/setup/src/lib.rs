@@ -28,9 +28,10 @@ mod progress;
 mod python;
 mod reference;
 pub mod runtime;
+pub mod updates;
 mod uv;
 
-pub use allocator::{ALLOCATOR_VARIABLES, memory_fraction, with_memory_fraction};
+pub use allocator::{ALLOCATOR_VARIABLES, memory_fraction, with_memory_fraction, without_memory_fraction};
 pub use disk::{FolderSize, folder_bytes, folder_size, free_bytes};
 pub use engine_env::{
     EngineEnv, TORCH_MINOR, TorchBuild, engine_env, find_engine, find_torch, loader_variable, wait_policy,

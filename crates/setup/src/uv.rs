@@ -13,6 +13,18 @@ use crate::python::{NEWEST_MINOR, Python, find_python, has_pip};
 /// The version that set-up installs where there is none.
 pub const UV_VERSION: &str = "0.13.9";
 
+/// SHA-256 of its wheels: for Linux with glibc or musl on x86-64 and with either on arm64, macOS on arm64 and x86-64, Windows on
+/// x86-64 and arm64. It does every install after this one, so that whatever index it comes from, it has to be the known one.
+const WHEELS: [&str; 7] = [
+    "d7f459fe4fd247d830351c75686d3996ace3c6f3f728eb0e85a30b7ada0cef19",
+    "2c45530751517d6c3bbc69a19473f6effe47cce047bede01ffd8af7ea7b36b25",
+    "5435c5ce14a56431208ca0996416d310f1598e8c2c8ba707688985a16bb82dbe",
+    "66c512266d633bef48384a1f53003f41f2a8e7b36fe6e7fbfd3e0fd52d96fa63",
+    "c16ed11e013557536b3e60065f1b912f6407bd6518e041b961e23ef9e6b4fbf5",
+    "6a44b2ed8111d2f60d2b92627c5dccda3f7ed7570b18ce115e569cd68c28246b",
+    "eeb92051c2123b9730c46b04cc843cfa4bc7d7b0aec56df431a2215ef4cb0273",
+];
+
 const DOWNLOAD_BYTES: u64 = 17_600_000;
 const DISK_BYTES: u64 = 39_636_992;
 
@@ -46,12 +58,18 @@ impl Setup {
             &Work {
                 complete: &|| works(&program_in(&target)),
                 tasks: &|partial| {
+                    let wanted = partial.join("uv.txt");
                     let mut pip = Command::new(&python.program);
                     pip.args(["-m", "pip", "install", "--disable-pip-version-check"])
-                        .args(["--no-input", "--quiet", "--no-cache-dir", "--target"])
+                        .args(["--no-input", "--quiet", "--no-cache-dir", "--no-deps"])
+                        .args(["--require-hashes", "--only-binary", ":all:", "--target"])
                         .arg(partial)
-                        .arg(format!("uv=={UV_VERSION}"));
-                    vec![Task::plain(pip)]
+                        .arg("--requirement")
+                        .arg(&wanted);
+                    vec![Task {
+                        files: vec![(wanted, known_wheels())],
+                        ..Task::plain(pip)
+                    }]
                 },
                 verify: &|partial| {
                     if works(&program_in(partial)) {
@@ -79,6 +97,12 @@ impl Setup {
             .into_iter()
             .find(|program| works(program))
     }
+}
+
+/// uv as a file of pip's requirements: this version, in one of the known wheels.
+fn known_wheels() -> String {
+    let hashes = WHEELS.map(|hash| format!(" \\\n    --hash=sha256:{hash}"));
+    format!("uv=={UV_VERSION}{}\n", hashes.concat())
 }
 
 fn program_in(folder: &Path) -> PathBuf {
@@ -217,4 +241,24 @@ pub(crate) fn install_command(
     }
     command.arg("--target").arg(target).args(packages);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uv_is_asked_for_in_one_version_and_by_its_checksums() {
+        let text = known_wheels();
+        let (first, hashes) = text.split_once('\n').unwrap();
+        assert_eq!(first, format!("uv=={UV_VERSION} \\"));
+        let hashes: Vec<_> = hashes.lines().collect();
+        assert_eq!(hashes.len(), WHEELS.len());
+        for (line, last) in hashes.iter().zip((1..=WHEELS.len()).map(|at| at == WHEELS.len())) {
+            let hash = line.trim().strip_prefix("--hash=sha256:").unwrap();
+            let (hash, rest) = hash.split_at(64);
+            assert!(hash.chars().all(|digit| digit.is_ascii_hexdigit()), "{hash}");
+            assert_eq!(rest, if last { "" } else { " \\" });
+        }
+    }
 }

@@ -108,7 +108,14 @@ impl Subject<'_> {
             return nothing("nothing can be advised: the device's memory could not be read".to_owned());
         };
         let speeds = self.speeds();
-        let mut choices: Vec<Choice> = candidates(self.wish.recipe, self.wish.engine)
+        let four_bit = match self.wish.engine {
+            Engine::Native => true,
+            // bitsandbytes has no code for every card.
+            Engine::Hf => self.plan.precision.four_bit,
+            // Nothing here leads it yet.
+            Engine::Unsloth => false,
+        };
+        let mut choices: Vec<Choice> = candidates(self.wish.recipe, self.wish.engine, four_bit)
             .into_iter()
             .filter_map(|recipe| self.choice(&recipe, &speeds, limit))
             .collect();
@@ -290,10 +297,11 @@ fn rows(count: usize) -> String {
     }
 }
 
-/// Every way to train the same rows in the same optimizer steps.
-fn candidates(recipe: &Recipe, engine: Engine) -> Vec<Recipe> {
+/// Every way to train the same rows in the same optimizer steps; `four_bit` where the engine can hold its base so on this
+/// device.
+fn candidates(recipe: &Recipe, engine: Engine, four_bit: bool) -> Vec<Recipe> {
     let native = engine == Engine::Native;
-    let bases: &[Quantization] = if native {
+    let bases: &[Quantization] = if four_bit {
         &[Quantization::None, Quantization::Nf4]
     } else {
         &[Quantization::None]
@@ -390,4 +398,25 @@ fn rank(choice: &Choice) -> impl Ord + use<> {
         choice.settings.len(),
         Reverse(choice.micro_batch),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_bits_are_offered_to_every_engine_that_can_hold_them_and_half_layers_to_ours_alone() {
+        let recipe = Recipe::load("quickstart").unwrap();
+        let offered = |engine, four_bit| {
+            let all = candidates(&recipe, engine, four_bit);
+            let has = |wanted: &dyn Fn(&Recipe) -> bool| all.iter().any(wanted);
+            (
+                has(&|recipe| recipe.model.quantization == Quantization::Nf4),
+                has(&|recipe| recipe.train.recompute == Recompute::Mlp),
+            )
+        };
+        assert_eq!(offered(Engine::Native, true), (true, true));
+        assert_eq!(offered(Engine::Hf, true), (true, false));
+        assert_eq!(offered(Engine::Hf, false), (false, false));
+    }
 }

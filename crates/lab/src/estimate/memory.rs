@@ -158,7 +158,7 @@ pub fn corrected(need: MemoryNeed, work: &MemoryWork, earlier: &[MemoryPoint]) -
     let correction = correction(&earlier, work);
     let ratio = correction.map_or(1.0, |(correction, _)| correction.ratio);
     let step_bytes = (need.step_bytes() as f64 * ratio) as u64;
-    let context_bytes = context(&earlier, work).unwrap_or(need.context_bytes);
+    let context_bytes = context(&need, &earlier, work);
     Predicted {
         need,
         correction,
@@ -206,16 +206,23 @@ fn correction(earlier: &[&MemoryPoint], work: &MemoryWork) -> Option<(Correction
     enough.or(found.first()).copied()
 }
 
-/// What engines on a processor held beside their tensors: the process's peak less the allocator's.
-fn context(earlier: &[&MemoryPoint], work: &MemoryWork) -> Option<u64> {
+/// What a process holds beside its tensors. On a processor earlier ones tell by how much the formula is off: the
+/// process's peak less what the allocator held in a step and in the checks, against what was predicted.
+fn context(need: &MemoryNeed, earlier: &[&MemoryPoint], work: &MemoryWork) -> u64 {
     if !work.on_processor {
-        return None;
+        return need.context_bytes;
     }
-    let beside: Vec<f64> = earlier
+    let off: Vec<f64> = earlier
         .iter()
-        .filter_map(|point| Some(point.process_bytes?.checked_sub(point.measured_bytes)? as f64))
+        .filter(|point| point.predicted.formula == MEMORY_FORMULA)
+        .filter_map(|point| {
+            let held = point.measured_bytes + point.predicted.beside_bytes;
+            let beside = point.process_bytes?.checked_sub(held)?;
+            Some(beside as f64 - point.predicted.context_bytes as f64)
+        })
         .collect();
-    stats::median(&beside).ok().map(|bytes| bytes as u64)
+    let off = stats::median(&off).unwrap_or(0.0);
+    (need.context_bytes as f64 + off).max(0.0) as u64
 }
 
 impl Subject<'_> {

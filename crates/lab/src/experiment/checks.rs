@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use tunesmith_measure::comparison::{Claim, Metric};
+use tunesmith_measure::{
+    comparison::{Claim, Metric},
+    gap::Measures,
+};
 
 use super::{Experiment, ExperimentError, Kind, file::settings};
 
@@ -25,6 +28,7 @@ impl Experiment {
         self.check_run()?;
         self.check_settings()?;
         self.check_questions()?;
+        self.check_measures()?;
         let none = Vec::new();
         let claims = self.criteria.iter().chain(&self.predictions);
         let on_cpu = self.on_cpu.criteria.as_ref().unwrap_or(&none).iter();
@@ -56,6 +60,7 @@ impl Experiment {
             Kind::Ab if self.arms.len() != 2 => "an `ab` has two arms; several against one are a `sweep`",
             Kind::Sweep if self.arms.len() < 2 => "a `sweep` has two arms at least",
             Kind::Soak if self.arms.len() != 1 => "a `soak` has one arm",
+            Kind::Gap if self.arms.is_empty() => "a `gap` has an arm that trains",
             _ => "",
         };
         if !wanted.is_empty() {
@@ -207,6 +212,69 @@ impl Experiment {
                 "an arm with `adapter_of` answers questions and does nothing else, so score_points must be among the metrics",
                 "metrics = [\"score_points\"]",
             );
+        }
+        Ok(())
+    }
+
+    /// Arms that measure parts of a training by themselves (M5): they take the base as it is.
+    fn check_measures(&self) -> Result<(), ExperimentError> {
+        let first = self.arms.first().map(|arm| &arm.name);
+        let mut seen: Vec<Measures> = Vec::new();
+        for arm in &self.arms {
+            let name = arm.measures.name();
+            if self.kind == Kind::Gap && arm.adapter_of.is_some() {
+                return refuse(
+                    &format!(
+                        "the arm \"{}\" takes another one's adapter, and a `gap` scores nothing",
+                        arm.name
+                    ),
+                    "use kind = \"sweep\" for it",
+                );
+            }
+            if arm.measures.is_training() {
+                continue;
+            }
+            if self.kind != Kind::Gap {
+                return refuse(
+                    &format!(
+                        "the arm \"{}\" measures {name}, which belongs to a `gap`",
+                        arm.name
+                    ),
+                    "set kind = \"gap\", or take `measures` out",
+                );
+            }
+            if first == Some(&arm.name) {
+                return refuse(
+                    &format!(
+                        "the first arm of a `gap` trains, and \"{}\" measures {name}",
+                        arm.name
+                    ),
+                    "put the training whose parts are measured first",
+                );
+            }
+            if seen.contains(&arm.measures) {
+                return refuse(
+                    &format!("two arms measure {name}"),
+                    "one is enough: `run.seeds` and `run.repeats` repeat it",
+                );
+            }
+            seen.push(arm.measures);
+            let allowed: &[&str] = match arm.measures {
+                Measures::Decoding => &["evaluate.questions", "evaluate.max_new_tokens"],
+                _ => &[],
+            };
+            let other = settings(&arm.set)
+                .into_iter()
+                .find(|(key, _)| !allowed.contains(&key.as_str()));
+            if let Some((key, _)) = other {
+                return refuse(
+                    &format!(
+                        "the arm \"{}\" measures {name} of the base as it is, and sets `{key}`",
+                        arm.name
+                    ),
+                    "set it in [base] for all arms",
+                );
+            }
         }
         Ok(())
     }

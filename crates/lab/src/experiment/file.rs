@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
-use tunesmith_measure::comparison::{Claim, Metric};
+use tunesmith_measure::{
+    comparison::{Claim, Metric},
+    gap::Measures,
+};
 
 use crate::{
     files::read_text,
@@ -27,6 +30,8 @@ pub enum Kind {
     Sweep,
     /// One arm, run for long: does the speed hold?
     Soak,
+    /// Levels between the peak of the device and a training: where does the time go (M5)?
+    Gap,
 }
 
 impl Kind {
@@ -36,6 +41,7 @@ impl Kind {
             Self::Ab => "ab",
             Self::Sweep => "sweep",
             Self::Soak => "soak",
+            Self::Gap => "gap",
         }
     }
 }
@@ -183,11 +189,19 @@ pub struct Arm {
     /// It trains nothing: the adapter that this other arm trained with the same seed answers on this arm's base (T8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter_of: Option<String>,
+    /// What it measures; of a `gap` arms may measure parts of a training by themselves (M5).
+    #[serde(default, skip_serializing_if = "is_training")]
+    pub measures: Measures,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
 fn is_no(flag: &bool) -> bool {
     !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+pub(super) fn is_training(measures: &Measures) -> bool {
+    measures.is_training()
 }
 
 impl Experiment {
@@ -288,7 +302,7 @@ impl Experiment {
     pub fn warnings(&self) -> Vec<String> {
         let runs = self.runs_of_an_arm();
         let mut warnings = Vec::new();
-        if self.kind == Kind::Ab && runs < FEW_RUNS {
+        if matches!(self.kind, Kind::Ab | Kind::Gap) && runs < FEW_RUNS {
             let runs = if runs == 1 {
                 "one run".to_owned()
             } else {

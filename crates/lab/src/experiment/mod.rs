@@ -9,6 +9,7 @@
 mod checks;
 mod error;
 mod file;
+mod ladder;
 mod outlook;
 mod plan;
 mod quiet;
@@ -17,11 +18,11 @@ mod record;
 mod runner;
 mod slots;
 mod state;
-mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod watcher;
 
+pub use crate::run::CardPoint;
 pub use error::ExperimentError;
 pub use file::{Arm, Base, Experiment, Kind, OnCpu, RunSection};
 pub use outlook::{ArmOutlook, Outlook, outlook};
@@ -30,9 +31,8 @@ pub use ready::READY;
 pub use record::experiments_dir;
 pub use runner::{ExperimentObserver, Options, Phase, SlotUpdate, find, named_or_text, resume, run};
 pub use state::{
-    ExperimentState, ExperimentStatus, SlotState, SlotStatus, Surroundings, list, read, same_protocol,
+    ExperimentState, ExperimentStatus, SlotState, SlotStatus, Surroundings, Window, list, read, same_protocol,
 };
-pub use telemetry::CardPoint;
 
 #[cfg(test)]
 mod tests;

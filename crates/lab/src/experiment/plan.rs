@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tunesmith_measure::comparison::{Change, Design};
+use tunesmith_measure::{
+    comparison::{Change, Design},
+    gap::{Measures, changes_between},
+};
 
 use crate::{
     files::{canonical_json, sha256_hex},
@@ -15,7 +18,7 @@ use crate::{
 
 use super::{
     ExperimentError, Kind,
-    file::{Arm, Experiment, settings},
+    file::{Arm, Experiment, is_training, settings},
 };
 
 /// Version of the plan's file; a reader refuses a later one.
@@ -23,6 +26,9 @@ pub(super) const PLAN_VERSION: u32 = 1;
 
 /// How a setting is shown that the recipe leaves at its default.
 const ABSENT: &str = "default";
+
+/// Settings that all levels of a ladder share.
+const OF_ALL_LEVELS: [&str; 3] = ["model.source", "model.path", "train.dtype"];
 
 /// Longest name of a recipe.
 const LONGEST_NAME: usize = 40;
@@ -50,6 +56,9 @@ pub struct PlannedArm {
     /// The arm whose adapter answers, where this one trains none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter_of: Option<usize>,
+    /// What it measures.
+    #[serde(default, skip_serializing_if = "is_training")]
+    pub measures: Measures,
 }
 
 /// What will be run, in which order.
@@ -80,9 +89,11 @@ impl Plan {
         let mut arms: Vec<PlannedArm> = Vec::new();
         for arm in &experiment.arms {
             let recipe = recipe_of(experiment, arm, &base, device)?;
-            let changes = arms
-                .first()
-                .map_or_else(Vec::new, |first| changes(&first.recipe, &recipe));
+            let changes = match arms.first() {
+                None => Vec::new(),
+                Some(_) if !arm.measures.is_training() => vec![measures_change(arm.measures)],
+                Some(first) => changes(&first.recipe, &recipe),
+            };
             let other = arm.adapter_of.as_deref();
             let adapter_of = other.and_then(|other| experiment.arms.iter().position(|arm| arm.name == other));
             arms.push(PlannedArm {
@@ -90,6 +101,7 @@ impl Plan {
                 changes,
                 recipe,
                 adapter_of,
+                measures: arm.measures,
             });
         }
         check_differences(experiment.kind, &arms)?;
@@ -173,7 +185,16 @@ fn recipe_of(
     recipe.train.time_box_minutes = run.time_box_minutes;
     recipe.train.seed = run.seeds[0];
     device.clone_into(&mut recipe.train.device);
-    if run.evaluate {
+    if arm.measures == Measures::Decoding {
+        if recipe.evaluate.questions == 0 {
+            return Err(ExperimentError::plan(
+                format!("the arm \"{}\" answers questions, and asks none", arm.name),
+                vec!["give it some: set = { \"evaluate.questions\" = 10 }".to_owned()],
+            ));
+        }
+        // One answer at a time is what it is about (M4, M5).
+        recipe.evaluate.batch_size = 1;
+    } else if run.evaluate {
         if recipe.evaluate.questions == 0 || !recipe.asks_questions() {
             return Err(ExperimentError::plan(
                 format!(
@@ -219,6 +240,9 @@ fn recipe_name(experiment: &str, arm: &str) -> String {
 
 /// Two arms of an A/B differ in exactly one setting (C1), and no arm of a sweep is the first one again.
 fn check_differences(kind: Kind, arms: &[PlannedArm]) -> Result<(), ExperimentError> {
+    if kind == Kind::Gap {
+        return check_levels(arms);
+    }
     for arm in arms.iter().skip(1) {
         let [first, rest @ ..] = arm.changes.as_slice() else {
             return Err(ExperimentError::NoDifference {
@@ -231,6 +255,46 @@ fn check_differences(kind: Kind, arms: &[PlannedArm]) -> Result<(), ExperimentEr
                 first: first.key.clone(),
                 second: second.key.clone(),
             });
+        }
+    }
+    Ok(())
+}
+
+/// How an arm that measures something by itself differs from one that trains.
+fn measures_change(measures: Measures) -> Change {
+    Change {
+        key: "measures".to_owned(),
+        from: Measures::Training.name().to_owned(),
+        to: measures.name().to_owned(),
+    }
+}
+
+/// Each training of a ladder changes exactly one setting of the training before it, and none that would make it one of
+/// another model or number format (M5, C1).
+fn check_levels(arms: &[PlannedArm]) -> Result<(), ExperimentError> {
+    let trainings: Vec<&PlannedArm> = arms.iter().filter(|arm| arm.measures.is_training()).collect();
+    for pair in trainings.windows(2) {
+        let changed = changes_between(&pair[0].changes, &pair[1].changes);
+        let [only, rest @ ..] = changed.as_slice() else {
+            return Err(ExperimentError::NoDifference {
+                arm: pair[1].name.clone(),
+                other: pair[0].name.clone(),
+            });
+        };
+        if let Some(second) = rest.first() {
+            return Err(ExperimentError::SecondDifference {
+                first: only.key.clone(),
+                second: second.key.clone(),
+            });
+        }
+        if OF_ALL_LEVELS.contains(&only.key.as_str()) {
+            return Err(ExperimentError::plan(
+                format!(
+                    "the arm \"{}\" changes `{}`: all levels are of one model, one device and one number format",
+                    pair[1].name, only.key
+                ),
+                vec!["set it in [base]; --recipe takes another model for all of them".to_owned()],
+            ));
         }
     }
     Ok(())
@@ -286,7 +350,7 @@ fn hash(experiment: &Experiment, arms: &[PlannedArm]) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
     let of: Vec<Option<usize>> = arms.iter().map(|arm| arm.adapter_of).collect();
     let run = &experiment.run;
-    let whole = json!({
+    let mut whole = json!({
         "kind": experiment.kind,
         "until_oom": experiment.until_oom,
         "arms": names,
@@ -299,5 +363,13 @@ fn hash(experiment: &Experiment, arms: &[PlannedArm]) -> String {
         "criteria": experiment.criteria,
         "predictions": experiment.predictions,
     });
+    // Without one the hash is what it was before arms could measure something else.
+    let measures: Vec<Measures> = arms.iter().map(|arm| arm.measures).collect();
+    if let (false, Some(whole)) = (
+        measures.iter().all(|measures| measures.is_training()),
+        whole.as_object_mut(),
+    ) {
+        whole.insert("measures".to_owned(), json!(measures));
+    }
     sha256_hex(canonical_json(&whole).as_bytes())
 }

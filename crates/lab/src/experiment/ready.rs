@@ -1,7 +1,7 @@
 //! The experiments that come with the program.
 
 /// Name and text of each.
-pub const READY: [(&str, &str); 10] = [
+pub const READY: [(&str, &str); 11] = [
     (
         "bf16-or-4bit",
         include_str!("../../../../recipes/experiments/bf16-or-4bit.toml"),
@@ -13,6 +13,10 @@ pub const READY: [(&str, &str); 10] = [
     (
         "checkpointing",
         include_str!("../../../../recipes/experiments/checkpointing.toml"),
+    ),
+    (
+        "where-time-goes",
+        include_str!("../../../../recipes/experiments/where-time-goes.toml"),
     ),
     (
         "packing",

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use tunesmith_measure::gap::Measures;
 use tunesmith_protocol::{Level, RunStatus};
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
 };
 
 use super::{
-    Experiment, ExperimentError, ExperimentState, Plan, Slot, SlotStatus, experiments_dir, quiet,
+    Experiment, ExperimentError, ExperimentState, Kind, Plan, Slot, SlotStatus, experiments_dir, quiet,
     record::{Folder, Line, folders},
     state::state_of,
     watcher::Watcher,
@@ -199,6 +200,9 @@ fn lead(
     if options.retry_failed {
         leader.retry_failed()?;
     }
+    if leader.folder.experiment.kind == Kind::Gap {
+        leader.calibrate()?;
+    }
     leader.lead()?;
     // The lock is let go of with the leader: what is read now is no longer running.
     let (folder, runs_dir) = (leader.folder, leader.runs_dir);
@@ -358,9 +362,12 @@ impl Leader<'_> {
     }
 
     fn attempt(&mut self, state: &ExperimentState, number: usize) -> Result<Outcome, LabError> {
+        let arm = self.folder.plan.order[number].arm;
+        let measures = self.folder.plan.arms[arm].measures;
         let led = match self.source(number) {
             Some(source) => self.answer(state, number, source),
-            None => self.train(state, number),
+            None if measures.is_training() => self.train(state, number),
+            None => self.measure(state, number, measures),
         };
         match led {
             Ok(outcome) => Ok(outcome),
@@ -382,6 +389,46 @@ impl Leader<'_> {
             message: message.to_owned(),
             at: now(),
         })
+    }
+
+    /// The peak that the levels of a ladder are counted against: each run keeps the one that is known when it begins.
+    fn calibrate(&mut self) -> Result<(), LabError> {
+        let device = self.folder.plan.device.clone();
+        let waits = self.state()?.slots.iter().any(|slot| !slot.status.is_over());
+        if !waits || pipeline::stored_calibration(&self.settings, &device).is_some() {
+            return Ok(());
+        }
+        let settings = Settings {
+            device: Some(device),
+            ..self.settings.clone()
+        };
+        pipeline::calibrate(&settings, false, self.observer)?;
+        Ok(())
+    }
+
+    /// Measures a part of the training by itself. Each attempt has a folder of its own, so that the less disturbed one
+    /// can count.
+    fn measure(
+        &mut self,
+        state: &ExperimentState,
+        number: usize,
+        measures: Measures,
+    ) -> Result<Outcome, LabError> {
+        let recipe = self.folder.plan.recipe(self.folder.plan.order[number]);
+        let name = format!("slot-{number:03}-{}", state.slots[number].attempts + 1);
+        let folder = self.folder.answers(&name);
+        self.folder.append(&Line::Run {
+            slot: number,
+            run: name,
+            at: now(),
+        })?;
+        let measured = if measures == Measures::Decoding {
+            pipeline::measure_decoding(&recipe, &folder, &self.settings, self.observer)
+        } else {
+            pipeline::measure_products(&recipe, &folder, &self.settings, self.observer)
+        };
+        measured?;
+        Ok(Outcome::Over)
     }
 
     fn train(&mut self, state: &ExperimentState, number: usize) -> Result<Outcome, LabError> {

@@ -7,21 +7,84 @@ use tunesmith_measure::{
     comparison::{Figures, Metric, figures_of},
     summarise,
 };
+use tunesmith_protocol::Step;
 
 use crate::{
     evaluate::{AnswerRecord, Side, read_answers, read_side},
-    run::Run,
+    pipeline::LevelRecord,
+    run::{CardPoint, Run, card_record},
 };
 
 use super::{
     Kind, Slot, SlotState, SlotStatus, Surroundings,
     record::{Folder, Line},
-    telemetry::{self, CardPoint},
 };
 
 /// A run that its time box ended counts if this share of its window was measured (M10): its workload is that of the
-/// others, and only the number of timed steps is smaller.
+/// others, and only the number of timed steps is smaller. All arms are then compared over as many ([`cut`]).
 const LEAST_SHARE: f64 = 0.25;
+
+/// What the figures of a run are counted from.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Recorded {
+    /// All its steps.
+    steps: Vec<Step>,
+    /// With the experiment's own warm-up, whatever the run's summary left out.
+    context: SummaryContext,
+    /// The figures of all of them.
+    pub(super) training: TrainingSummary,
+}
+
+impl Recorded {
+    fn of(run: &Run, warmup: usize) -> Option<Self> {
+        let steps = run.steps().ok().filter(|steps| !steps.is_empty())?;
+        let context = SummaryContext {
+            discard: Some(warmup),
+            ..run.context().ok()??
+        };
+        Some(Self {
+            training: summarise(&steps, &context),
+            steps,
+            context,
+        })
+    }
+
+    /// Steps behind the warm-up, whether they count or not.
+    fn timed_steps(&self) -> usize {
+        self.steps.len().saturating_sub(self.training.discarded_steps)
+    }
+
+    /// The figures of the first so many of those.
+    fn over(&self, timed_steps: usize) -> Figures {
+        let steps = self.steps.len().min(self.training.discarded_steps + timed_steps);
+        let first = summarise(&self.steps[..steps], &self.context);
+        // Every run is asked for as many steps, so that its loss is that of as many as the others'.
+        figures_of(&first, true)
+    }
+}
+
+/// Timed steps over which the arms can be compared: as many as every run that counts has (M10). Nothing where no time box
+/// ended one, so that all have those that were planned.
+pub(super) fn common_steps(slots: &[SlotState]) -> Option<usize> {
+    let counting = || slots.iter().filter(|slot| !slot.figures.is_empty());
+    if !counting().any(|slot| slot.status == SlotStatus::TimeBoxed) {
+        return None;
+    }
+    let recorded = counting().filter_map(|slot| slot.recorded.as_ref());
+    recorded.map(Recorded::timed_steps).min()
+}
+
+/// Has the figures of every run that counts cover the first so many timed steps of it.
+pub(super) fn cut(slots: &mut [SlotState], timed_steps: usize) {
+    for slot in slots.iter_mut().filter(|slot| !slot.figures.is_empty()) {
+        if let Some(recorded) = &slot.recorded {
+            // A score and a mean power are those of the whole run.
+            let of_run = |metric: &Metric| matches!(metric, Metric::ScorePoints | Metric::MeanWatts);
+            slot.figures.retain(|metric, _| of_run(metric));
+            slot.figures.extend(recorded.over(timed_steps));
+        }
+    }
+}
 
 /// Finds what belongs to a slot.
 pub(super) struct Reader<'a> {
@@ -41,7 +104,7 @@ struct Attempt {
     reason: Option<String>,
     secs: Option<f64>,
     correct: BTreeMap<String, bool>,
-    training: Option<TrainingSummary>,
+    recorded: Option<Recorded>,
 }
 
 impl Reader<'_> {
@@ -86,7 +149,7 @@ impl Reader<'_> {
             reason: chosen.reason,
             secs: chosen.secs,
             correct: chosen.correct,
-            training: chosen.training,
+            recorded: chosen.recorded,
         }
     }
 
@@ -95,12 +158,16 @@ impl Reader<'_> {
         if self.folder.plan.arms[slot.arm].adapter_of.is_some() {
             return self.answers(id);
         }
+        if !self.folder.plan.arms[slot.arm].measures.is_training() {
+            return self.level(id);
+        }
         // A folder that was removed, or cannot be read, holds no measurement: the slot is run again.
         let run = Run::open(&self.runs_dir.join(id)).ok()?;
         let status = SlotStatus::from(run.state);
-        let training = self.training(&run);
+        let recorded = Recorded::of(&run, self.folder.experiment.run.warmup_steps as usize);
+        let training = recorded.as_ref().map(|recorded| &recorded.training);
         let window = self.folder.experiment.run.measured_steps as f64;
-        let steady_steps = training.as_ref().map_or(0, |training| training.steady_steps);
+        let steady_steps = training.map_or(0, |training| training.steady_steps);
         let counts = match status {
             SlotStatus::Ok => true,
             SlotStatus::TimeBoxed => {
@@ -109,7 +176,7 @@ impl Reader<'_> {
             }
             _ => false,
         };
-        let mut figures = match &training {
+        let mut figures = match training {
             Some(training) if counts => figures_of(training, status == SlotStatus::Ok),
             _ => Figures::new(),
         };
@@ -118,20 +185,10 @@ impl Reader<'_> {
         if let (Some(after), true) = (after, counts) {
             figures.insert(Metric::ScorePoints, after.points);
         }
-        if let Some(watts) = telemetry::mean_watts(&run.folder).filter(|_| counts) {
+        let energy = card_record(&run.folder).and_then(|card| card.energy);
+        if let Some(watts) = energy.and_then(|energy| energy.mean_watts()).filter(|_| counts) {
             figures.insert(Metric::MeanWatts, watts);
         }
-        let on_card = self.folder.plan.device != "cpu";
-        let by_processor = summary.and_then(|summary| {
-            let train = summary.contention.iter().filter(|sample| sample.stage == "train");
-            train
-                .filter_map(|sample| sample.disturbance(on_card))
-                .max_by(|a, b| a.0.total_cmp(&b.0))
-        });
-        // Whoever shares the card counts for more than any processor.
-        let disturbed = telemetry::card_disturbance(&run.folder)
-            .map(|sentence| (f64::INFINITY, sentence))
-            .or(by_processor);
         let tuned = match after {
             Some(_) if counts => read_answers(&run.folder, "tuned").unwrap_or_default(),
             _ => Vec::new(),
@@ -141,24 +198,25 @@ impl Reader<'_> {
             status,
             figures,
             steady_steps,
-            disturbed,
+            disturbed: run.disturbance(),
             reason: run.reason(),
             secs: summary.map(|summary| summary.timings.total_secs),
             correct: correct(&tuned),
-            training,
+            recorded,
         })
     }
 
-    /// The figures of a training with the experiment's own warm-up, whatever the run's summary left out.
-    fn training(&self, run: &Run) -> Option<TrainingSummary> {
-        let context = run.context().ok()??;
-        let steps = run.steps().ok()?;
-        let warmup = self.folder.experiment.run.warmup_steps as usize;
-        let context = SummaryContext {
-            discard: Some(warmup),
-            ..context
-        };
-        (!steps.is_empty()).then(|| summarise(&steps, &context))
+    /// What a slot measured by itself that trains nothing.
+    fn level(&self, id: &str) -> Option<Attempt> {
+        let record = LevelRecord::read(&self.folder.answers(id))?;
+        Some(Attempt {
+            status: SlotStatus::Ok,
+            figures: record.figures(),
+            disturbed: record.contention.disturbance(self.folder.plan.device != "cpu"),
+            secs: Some(record.wall_secs),
+            reason: None,
+            ..Attempt::failed("", "")
+        })
     }
 
     /// Answers of a slot that trains nothing.
@@ -182,8 +240,8 @@ impl Reader<'_> {
             return Vec::new();
         }
         let runs = slots.iter().filter_map(|slot| slot.run.as_ref());
-        runs.map(|run| telemetry::card_points(&self.runs_dir.join(run)))
-            .filter(|points| !points.is_empty())
+        runs.filter_map(|run| card_record(&self.runs_dir.join(run)))
+            .map(|card| card.points)
             .collect()
     }
 
@@ -213,7 +271,7 @@ impl Attempt {
             reason: Some(text),
             secs: None,
             correct: BTreeMap::new(),
-            training: None,
+            recorded: None,
         }
     }
 }

@@ -8,14 +8,18 @@ use std::{
 
 use serde::Serialize;
 use tunesmith_measure::{
-    TrainingSummary,
     comparison::{self, Comparison, Drift, Figures, Measured},
+    gap::{GapError, Ladder},
 };
 use tunesmith_protocol::RunStatus;
 
-use crate::run::{Manifest, RunState};
+use crate::run::{CardPoint, Manifest, RunState};
 
-use super::{Experiment, ExperimentError, Kind, Plan, record::Folder, slots::Reader, telemetry::CardPoint};
+use super::{
+    Experiment, ExperimentError, Kind, Plan,
+    record::Folder,
+    slots::{Reader, Recorded, common_steps, cut},
+};
 
 /// Length of a span in which a soak's speed is counted, in seconds; a tenth of a shorter soak.
 const SPAN_SECS: f64 = 60.0;
@@ -39,8 +43,13 @@ pub struct ExperimentState {
     pub status: ExperimentStatus,
     /// Its runs in their order.
     pub slots: Vec<SlotState>,
+    /// Timed steps of a run, and over how many of them the arms are compared.
+    pub window: Window,
     /// What they say.
     pub comparison: Comparison,
+    /// Where the time goes, of an experiment that asks it, once a training of it counts (M5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ladder: Option<Ladder>,
     /// Of a soak: how the speed went, run by run.
     pub drift: Vec<Drift>,
     /// Of a soak on a card: clocks, temperature and power over time, run by run.
@@ -51,6 +60,16 @@ pub struct ExperimentState {
     pub notes: Vec<String>,
     /// Seconds that the rest will take, by the runs so far; none before the first is over.
     pub secs_left: Option<f64>,
+}
+
+/// The timed steps of an experiment's runs (M6, M10). Where a time box ended some of them, all arms are compared over as
+/// many as every run that counts has: another number would be another measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Window {
+    /// As planned.
+    pub planned_steps: u64,
+    /// As the figures have it; of a soak, which its time box always ends, each run's own.
+    pub compared_steps: u64,
 }
 
 /// Where an experiment stands.
@@ -108,9 +127,9 @@ pub struct SlotState {
     /// Per test question whether it was answered rightly.
     #[serde(skip)]
     pub(super) correct: BTreeMap<String, bool>,
-    /// The training of the run that counts.
+    /// What the figures are counted from.
     #[serde(skip)]
-    pub(super) training: Option<TrainingSummary>,
+    pub(super) recorded: Option<Recorded>,
 }
 
 /// Where a slot stands. What was cut short (by hand, by a crash of the program) waits to be run again.
@@ -243,10 +262,14 @@ pub fn read(folder: &Path, runs_dir: &Path) -> Result<ExperimentState, Experimen
 pub fn same_protocol(one: &ExperimentState, other: &ExperimentState) -> Result<(), ExperimentError> {
     let reason = if one.hash == other.hash {
         let surroundings = one.surroundings.as_ref().zip(other.surroundings.as_ref());
-        let Some((what, here, there)) = surroundings.and_then(|(one, other)| one.difference(other)) else {
-            return Ok(());
-        };
-        format!("{what} is {here} in one and {there} in the other")
+        let (here, there) = (one.window.compared_steps, other.window.compared_steps);
+        match surroundings.and_then(|(one, other)| one.difference(other)) {
+            Some((what, here, there)) => format!("{what} is {here} in one and {there} in the other"),
+            None if here == there => return Ok(()),
+            None => format!(
+                "the time box left {here} timed steps in one and {there} in the other, and a shorter window reads higher"
+            ),
+        }
     } else {
         let (a, b) = (&one.experiment.run, &other.experiment.run);
         if (a.warmup_steps, a.measured_steps) == (b.warmup_steps, b.measured_steps) {
@@ -302,7 +325,17 @@ pub(super) fn state_of(folder: &Folder, runs_dir: &Path) -> Result<ExperimentSta
         }
     }
     let over = slots.iter().all(|slot| slot.status.is_over());
+    let window = window(experiment, &mut slots);
     let measured: Vec<Measured> = slots.iter().filter_map(measured).collect();
+    let comparison = comparison::compare(&plan.design(experiment), &measured);
+    let mut notes = notes(experiment, window, &slots);
+    let ladder = match read.ladder(&comparison) {
+        Some(Err(error)) => {
+            notes.push(no_ladder(&error));
+            None
+        }
+        found => found.and_then(Result::ok),
+    };
     Ok(ExperimentState {
         id: folder.id.clone(),
         folder: folder.path.clone(),
@@ -314,15 +347,30 @@ pub(super) fn state_of(folder: &Folder, runs_dir: &Path) -> Result<ExperimentSta
             (false, true) => ExperimentStatus::Finished,
             (false, false) => ExperimentStatus::Unfinished,
         },
-        comparison: comparison::compare(&plan.design(experiment), &measured),
+        comparison,
+        ladder,
         drift: drifts(experiment, &slots),
         card: read.card(&slots),
         surroundings: read.surroundings(),
-        notes: notes(experiment, &slots),
-        secs_left: secs_left(plan, &slots),
+        notes,
+        window,
+        secs_left: secs_left(experiment.kind, plan, &slots),
         experiment: experiment.clone(),
         slots,
     })
+}
+
+/// The window of an experiment; the figures of its slots are cut to it.
+fn window(experiment: &Experiment, slots: &mut [SlotState]) -> Window {
+    let planned_steps = experiment.run.measured_steps;
+    let common = common_steps(slots).filter(|_| experiment.kind != Kind::Soak);
+    if let Some(steps) = common {
+        cut(slots, steps);
+    }
+    Window {
+        planned_steps,
+        compared_steps: common.map_or(planned_steps, |steps| steps as u64),
+    }
 }
 
 /// A slot whose run counts.
@@ -357,15 +405,16 @@ fn drifts(experiment: &Experiment, slots: &[SlotState]) -> Vec<Drift> {
     }
     slots
         .iter()
-        .filter_map(|slot| slot.training.as_ref())
-        .filter_map(|training| {
+        .filter_map(|slot| slot.recorded.as_ref())
+        .filter_map(|recorded| {
+            let training = &recorded.training;
             let span = SPAN_SECS.min(training.steady_secs / 10.0);
             comparison::drift(&training.points, span)
         })
         .collect()
 }
 
-fn notes(experiment: &Experiment, slots: &[SlotState]) -> Vec<String> {
+fn notes(experiment: &Experiment, window: Window, slots: &[SlotState]) -> Vec<String> {
     let mut notes = experiment.notes.clone();
     notes.extend(experiment.warnings());
     let count = |wanted: &dyn Fn(&SlotState) -> bool| slots.iter().filter(|slot| wanted(slot)).count();
@@ -382,17 +431,52 @@ fn notes(experiment: &Experiment, slots: &[SlotState]) -> Vec<String> {
             "{failed} of {over} runs did not end well and are left out of all figures"
         ));
     }
-    let short = count(&|slot| slot.status == SlotStatus::TimeBoxed);
-    if short > 0 && experiment.kind != Kind::Soak {
+    if experiment.kind != Kind::Soak {
+        notes.extend(boxed(experiment, window, slots));
+    }
+    notes
+}
+
+/// What time boxes ended, and what that does to the figures (M10).
+fn boxed(experiment: &Experiment, window: Window, slots: &[SlotState]) -> Vec<String> {
+    let boxed = || slots.iter().filter(|slot| slot.status == SlotStatus::TimeBoxed);
+    let minutes = experiment.run.time_box_minutes;
+    let (short, too_short) = (
+        boxed().filter(|slot| !slot.figures.is_empty()).count(),
+        boxed().filter(|slot| slot.figures.is_empty()).count(),
+    );
+    let mut notes = Vec::new();
+    if short > 0 {
+        let score = if experiment.run.evaluate {
+            "; a score is that of an adapter that learned until then"
+        } else {
+            ""
+        };
         notes.push(format!(
-            "the time box ended {short} runs: they count with fewer timed steps, and without their loss"
+            "the time box of {minutes} minutes ended {short} runs: all arms are compared over the first {} of {} timed steps{score}",
+            window.compared_steps, window.planned_steps
+        ));
+    }
+    if too_short > 0 {
+        notes.push(format!(
+            "{too_short} runs had measured less than a quarter of the window when the time box of {minutes} minutes ended \
+             them, and are left out of all figures: measure fewer steps"
         ));
     }
     notes
 }
 
-/// The rest by the mean time of an arm's own runs, else of all runs.
-fn secs_left(plan: &Plan, slots: &[SlotState]) -> Option<f64> {
+/// Why there is no ladder yet, and what to do.
+fn no_ladder(error: &GapError) -> String {
+    format!(
+        "where the time goes cannot be told yet: {error}; {}",
+        error.hints().join("; ")
+    )
+}
+
+/// The rest by the mean time of an arm's own runs, else of all runs. Before the first is over, that of a soak, which lasts
+/// as long as its time box.
+fn secs_left(kind: Kind, plan: &Plan, slots: &[SlotState]) -> Option<f64> {
     let mean = |arm: Option<usize>| {
         let own = slots
             .iter()
@@ -400,10 +484,13 @@ fn secs_left(plan: &Plan, slots: &[SlotState]) -> Option<f64> {
         let secs: Vec<f64> = own.filter_map(|slot| slot.secs).collect();
         tunesmith_measure::stats::mean(&secs).ok()
     };
-    let all = mean(None)?;
-    let arms: Vec<f64> = (0..plan.arms.len())
-        .map(|arm| mean(Some(arm)).unwrap_or(all))
+    let all = mean(None);
+    let arms: Vec<Option<f64>> = (0..plan.arms.len())
+        .map(|arm| {
+            let soak = (kind == Kind::Soak).then(|| plan.arms[arm].recipe.train.time_box_minutes * 60.0);
+            mean(Some(arm)).or(all).or(soak)
+        })
         .collect();
     let left = slots.iter().filter(|slot| !slot.status.is_over());
-    Some(left.map(|slot| arms[slot.arm]).sum())
+    left.map(|slot| arms[slot.arm]).sum()
 }

@@ -3,9 +3,16 @@
 use std::{collections::BTreeSet, fs};
 
 use proptest::prelude::*;
+use tunesmith_measure::comparison::Metric;
+use tunesmith_probe::testing::TestMachine;
+use tunesmith_protocol::RunStatus;
+use tunesmith_setup::{Folders, knowledge::Knowledge};
 
-use super::*;
-use crate::{recipe::Recipe, testing::TestRun};
+use super::{
+    testing::{TestSlot, write_experiment},
+    *,
+};
+use crate::{estimate::Known, recipe::Recipe, run::lines, testing::TestRun};
 
 const TEXT: &str = r#"
 name = "mine"
@@ -160,6 +167,202 @@ fn what_cannot_answer_its_question_is_refused_with_a_hint() {
     );
     let hints = Experiment::load("checkpointin").unwrap_err().hints();
     assert!(hints[0].contains("`checkpointing`"), "{hints:?}");
+}
+
+const LADDER: &str = r#"
+name = "ladder"
+kind = "gap"
+metrics = ["useful_tflops"]
+[base]
+recipe = "smoke"
+set = { "data.source" = "fixed-length" }
+[[arms]]
+name = "kept"
+[[arms]]
+name = "again"
+set = { "train.recompute" = "layer" }
+[[arms]]
+name = "products"
+measures = "products"
+[[arms]]
+name = "written"
+measures = "decoding"
+set = { "evaluate.questions" = 7 }
+"#;
+
+/// The ladder's text with something replaced.
+fn ladder_with(from: &str, to: &str) -> String {
+    assert!(LADDER.contains(from), "{from}");
+    LADDER.replace(from, to)
+}
+
+#[test]
+fn arms_of_a_ladder_measure_parts_of_the_first_ones_training() {
+    let plan = Plan::new(&parse(LADDER).unwrap(), "cpu").unwrap();
+    let measures: Vec<&str> = plan.arms.iter().map(|arm| arm.measures.name()).collect();
+    assert_eq!(measures, ["training", "training", "products", "decoding"]);
+    let change = &plan.arms[2].changes[0];
+    assert_eq!(
+        (change.key.as_str(), change.from.as_str(), change.to.as_str()),
+        ("measures", "training", "products")
+    );
+    // One answer at a time is what it is about, and trainings ask nothing.
+    let evaluate = |arm: usize| {
+        let evaluate = &plan.arms[arm].recipe.evaluate;
+        (evaluate.questions, evaluate.batch_size)
+    };
+    assert_eq!(evaluate(3), (7, 1));
+    assert_eq!(evaluate(0).0, 0);
+    assert_eq!(plan.order.len(), 12);
+}
+
+#[test]
+fn a_ladder_stays_one_of_one_model_and_one_difference_at_a_time() {
+    let refused = |from: &str, to: &str, code: &str, word: &str| refused(&ladder_with(from, to), code, word);
+    let recompute = "\"train.recompute\" = \"layer\"";
+    refused(
+        recompute,
+        "\"train.recompute\" = \"layer\", \"lora.rank\" = 4",
+        "second_difference",
+        "`train.recompute` too",
+    );
+    refused(
+        recompute,
+        "\"train.recompute\" = \"none\"",
+        "no_difference",
+        "the same as",
+    );
+    refused(
+        recompute,
+        "\"train.dtype\" = \"bf16\"",
+        "experiment_plan",
+        "one number format",
+    );
+    refused(
+        "name = \"kept\"",
+        "name = \"kept\"\nmeasures = \"products\"",
+        "experiment_plan",
+        "the first arm of a `gap` trains",
+    );
+    refused(
+        "measures = \"decoding\"",
+        "measures = \"products\"",
+        "experiment_plan",
+        "two arms measure products",
+    );
+    refused(
+        "\"evaluate.questions\" = 7",
+        "\"lora.rank\" = 4",
+        "experiment_plan",
+        "sets `lora.rank`",
+    );
+    refused(
+        "\"evaluate.questions\" = 7",
+        "\"evaluate.questions\" = 0",
+        "experiment_plan",
+        "asks none",
+    );
+    refused(
+        "kind = \"gap\"",
+        "kind = \"sweep\"",
+        "experiment_plan",
+        "belongs to a `gap`",
+    );
+    // A third training goes by the second one's setting, which it undoes.
+    let third = "name = \"products\"\nmeasures = \"products\"";
+    let text = ladder_with(third, "name = \"rank\"\nset = { \"lora.rank\" = 4 }");
+    let error = Plan::new(&parse(&text).unwrap(), "cpu").unwrap_err();
+    assert_eq!(error.code(), "second_difference");
+}
+
+#[test]
+fn what_an_arm_measures_belongs_to_the_hash_of_a_ladder_alone() {
+    let hash = |text: &str| Plan::new(&parse(text).unwrap(), "cpu").unwrap().hash;
+    let without = ladder_with("[[arms]]\nname = \"products\"\nmeasures = \"products\"\n", "");
+    assert_ne!(hash(LADDER), hash(&without));
+    // Written out it is what it is when it is left out: experiments from before there was a choice go on.
+    let training = with("name = \"b\"\n", "name = \"b\"\nmeasures = \"training\"\n");
+    assert_eq!(hash(TEXT), hash(&training));
+}
+
+#[test]
+fn before_a_training_of_it_counts_a_ladder_says_what_is_missing() {
+    let home = tempfile::tempdir().unwrap();
+    let experiment = parse(LADDER).unwrap();
+    let plan = Plan::new(&experiment, "cpu").unwrap();
+    let folder = record::Folder::begin(&experiments_dir(home.path()), &experiment, &plan, false).unwrap();
+    let runs_dir = home.path().join("runs");
+    let state = read(&folder.path, &runs_dir).unwrap();
+    assert_eq!(state.ladder, None);
+    let says = |state: &ExperimentState, word: &str| {
+        let mut notes = state.notes.iter();
+        assert!(notes.any(|note| note.contains(word)), "{:?}", state.notes);
+    };
+    says(&state, "the level \"kept\" is not measured");
+    // A run without a calibration has a speed and no peak.
+    let run = TestRun::new("2026-01-01T00:00:00Z")
+        .recipe("smoke")
+        .write(&runs_dir);
+    let line = record::Line::Run {
+        slot: 0,
+        run: run.file_name().unwrap().to_string_lossy().into_owned(),
+        at: "2026-01-01T00:00:00Z".to_owned(),
+    };
+    folder.append(&line).unwrap();
+    let state = read(&folder.path, &runs_dir).unwrap();
+    assert_eq!(state.ladder, None);
+    says(&state, "no peak of matrix products is known");
+    says(&state, "tunesmith calibrate");
+}
+
+#[test]
+fn a_ladder_is_made_of_what_its_slots_measured_and_leaves_nothing_over() {
+    let home = tempfile::tempdir().unwrap();
+    let folders = Folders::all_under(home.path());
+    let experiment = parse(&ladder_with("[base]", "[run]\nseeds = [1]\n[base]")).unwrap();
+    let trained = |minute: usize, speed: f64| {
+        let run = TestRun::new(&format!("2026-01-01T00:{minute:02}:00Z")).recipe("smoke");
+        TestSlot::Run(run.tokens_per_sec(speed).calibrated(1.0).without_scores())
+    };
+    let slots = [
+        trained(0, 480.0),
+        trained(1, 360.0),
+        TestSlot::Products(0.6),
+        TestSlot::Decoding(10.0),
+    ];
+    let folder = write_experiment(&folders, &experiment, "cpu", &slots);
+    let state = read(&folder, &folders.runs()).unwrap();
+    assert_eq!(state.status, ExperimentStatus::Finished);
+    let ladder = state.ladder.as_ref().unwrap();
+    let gap = &ladder.gap;
+    let names: Vec<&str> = gap.steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["products", "kept", "again"]);
+    assert!((gap.steps[0].lost_tflops - 0.4).abs() < 1e-12);
+    let ratio = gap.steps[2].reached.mean / gap.steps[1].reached.mean;
+    assert!((ratio - 0.75).abs() < 1e-6, "{ratio}");
+    let last = gap.steps[2].reached.mean;
+    assert!((gap.lost_tflops - (gap.peak.0 - last)).abs() < 1e-12);
+    // 538 MB of f32 weights ten times a second, of 10 GiB that copies reach.
+    let written = ladder.decoding.as_ref().unwrap();
+    assert!((written.tokens_per_sec.mean - 10.0).abs() < 1e-9);
+    assert!((written.copy_share.unwrap() - 0.501).abs() < 0.001, "{written:?}");
+    let json = serde_json::to_value(&state).unwrap();
+    assert_eq!(json["ladder"]["steps"][0]["name"], "products");
+
+    // A training that fails is named, and its loss is the next one's.
+    let home = tempfile::tempdir().unwrap();
+    let folders = Folders::all_under(home.path());
+    let slots = [
+        TestSlot::Failed("the card is too small".to_owned()),
+        trained(1, 360.0),
+        TestSlot::Products(0.6),
+    ];
+    let folder = write_experiment(&folders, &experiment, "cpu", &slots);
+    let state = read(&folder, &folders.runs()).unwrap();
+    let ladder = state.ladder.unwrap();
+    assert_eq!(ladder.gap.steps.len(), 2);
+    assert_eq!(ladder.not_measured[0].name, "kept");
+    assert_eq!(ladder.decoding, None);
 }
 
 #[test]
@@ -360,6 +563,119 @@ fn two_experiments_are_not_compared() {
     surroundings.torch = "2.12.0 (hip)".to_owned();
     let error = same_protocol(&one, &elsewhere).unwrap_err();
     assert!(error.to_string().contains("torch is"), "{error}");
+}
+
+/// An experiment whose first run ended as it should, and whose second one its time box ended after so many steps.
+fn boxed(steps: u64) -> (tempfile::TempDir, ExperimentState) {
+    let home = tempfile::tempdir().unwrap();
+    let folders = Folders::all_under(home.path());
+    let run = |minute: u32| TestRun::new(&format!("2026-01-01T00:{minute:02}:00Z")).recipe("smoke");
+    let slots = [
+        testing::TestSlot::Run(run(0).steps(25)),
+        testing::TestSlot::Run(run(1).steps(steps).status(RunStatus::TimeBoxed)),
+    ];
+    let folder = testing::write_experiment(&folders, &parse(TEXT).unwrap(), "cpu", &slots);
+    let state = read(&folder, &folders.runs()).unwrap();
+    (home, state)
+}
+
+#[test]
+fn a_run_that_its_time_box_ended_has_all_arms_compared_over_as_many_steps() {
+    let (_home, state) = boxed(15);
+    let window = Window {
+        planned_steps: 20,
+        compared_steps: 10,
+    };
+    assert_eq!(state.window, window);
+    // Of 15 steps the last tenth is two: the loss of both arms is that of the 14th and the 15th.
+    let loss = |step: f64, steps: f64| 0.35 + 2.0 * (1.0 - step / steps).powi(2);
+    for (slot, steps) in state.slots.iter().zip([25.0, 15.0]) {
+        let expected = 0.5 * (loss(14.0, steps) + loss(15.0, steps));
+        assert!(
+            (slot.figures[&Metric::LossEnd] - expected).abs() < 1e-9,
+            "{slot:?}"
+        );
+    }
+    assert_eq!(state.slots[1].status, SlotStatus::TimeBoxed);
+    assert!(
+        state
+            .notes
+            .iter()
+            .any(|note| note.contains("over the first 10 of 20 timed steps")),
+        "{:?}",
+        state.notes
+    );
+    let mut whole = state.clone();
+    whole.window.compared_steps = 20;
+    let error = same_protocol(&state, &whole).unwrap_err();
+    assert!(
+        error.to_string().contains("a shorter window reads higher"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_with_too_few_timed_steps_is_left_out_and_cuts_no_other() {
+    let (_home, state) = boxed(9);
+    assert_eq!(state.window.compared_steps, 20);
+    assert!(state.slots[1].figures.is_empty() && !state.slots[0].figures.is_empty());
+    assert!(
+        state
+            .notes
+            .iter()
+            .any(|note| note.contains("less than a quarter")),
+        "{:?}",
+        state.notes
+    );
+}
+
+/// What an experiment is expected to take on a processor of which these runs are known.
+fn expected(experiment: &Experiment, runs: &[TestRun]) -> Outlook {
+    let home = tempfile::tempdir().unwrap();
+    let folders = Folders::all_under(home.path());
+    for run in runs {
+        run.write(&folders.runs());
+    }
+    let system = TestMachine::linux().memory_gib(16).detect();
+    let known = Known {
+        system: &system,
+        knowledge: &Knowledge::load(None).unwrap(),
+        folders: &folders,
+        hub: None,
+        calibration: None,
+        earlier: &lines(&folders.runs(), &[]).unwrap(),
+        trials: &[],
+        available_memory_bytes: None,
+    };
+    let here = experiment.on_device("cpu");
+    outlook(&here, &Plan::new(&here, "cpu").unwrap(), &known)
+}
+
+#[test]
+fn a_soak_takes_its_time_box_whatever_its_steps_are() {
+    let thermal = expected(&Experiment::load("thermal").unwrap(), &[]);
+    assert_eq!((thermal.secs, thermal.steps_in_box), (Some(3600.0), None));
+    let home = tempfile::tempdir().unwrap();
+    let folders = Folders::all_under(home.path());
+    let experiment = Experiment::load("thermal").unwrap();
+    let folder = testing::write_experiment(&folders, &experiment, "cpu", &[]);
+    let state = read(&folder, &folders.runs()).unwrap();
+    assert_eq!(state.secs_left, Some(3600.0), "before its first run is over");
+    assert_eq!(
+        expected(&parse(TEXT).unwrap(), &[]).secs,
+        None,
+        "nobody knows yet"
+    );
+}
+
+#[test]
+fn steps_that_the_time_box_has_no_room_for_are_told_before_the_first_run() {
+    let text = with("[base]", "[run]\nmeasured_steps = 1000\n[base]").replace("\"smoke\"", "\"quickstart\"");
+    let known = [TestRun::new("2026-01-01T00:00:00Z").without_scores()];
+    let found = expected(&parse(&text).unwrap(), &known);
+    let steps = found.steps_in_box.unwrap();
+    assert!(steps > 0 && steps < 1000, "{steps}");
+    assert!((found.secs.unwrap() - 6.0 * 900.0).abs() < 1e-6);
 }
 
 proptest! {

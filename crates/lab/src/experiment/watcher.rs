@@ -13,7 +13,6 @@ use crate::{
 use super::{
     ExperimentError, ExperimentObserver, Surroundings,
     record::{Folder, Line},
-    telemetry::Telemetry,
 };
 
 /// Notes the run before it trains, and sees that its surroundings are those of
@@ -21,10 +20,8 @@ use super::{
 pub(super) struct Watcher<'a> {
     folder: &'a Folder,
     slot: usize,
-    on_card: bool,
     before: Option<&'a Surroundings>,
     run: Option<PathBuf>,
-    telemetry: Option<Telemetry>,
     fault: Option<ExperimentError>,
     stop: StopToken,
     inner: &'a mut dyn ExperimentObserver,
@@ -42,10 +39,8 @@ impl<'a> Watcher<'a> {
         Self {
             folder,
             slot,
-            on_card: folder.plan.device != "cpu",
             before,
             run: None,
-            telemetry: None,
             fault: None,
             stop,
             inner,
@@ -100,11 +95,7 @@ impl Observer for Watcher<'_> {
             Update::Run(id, folder) => self.begun(id, folder),
             Update::Stage(Stage::EvaluateBefore | Stage::Train) if self.fault.is_none() => {
                 self.compare_surroundings();
-                if let (Update::Stage(Stage::Train), true, Some(folder)) = (update, self.on_card, &self.run) {
-                    self.telemetry = Telemetry::start(folder);
-                }
             }
-            Update::Stage(_) => self.telemetry = None,
             _ => {}
         }
         self.inner.update(update);

@@ -14,6 +14,6 @@ pub(crate) use card::limit_now;
 pub use card::{PlannedCard, limit_words};
 pub use holders::{HolderNote, Remembered, holder_line, holders_now, remember, stopped_meanwhile};
 pub use search::{SearchKind, SearchRecord, SearchTry, SearchWish, TryOutcome, search};
-pub(crate) use spill::{SpillGuard, halt as halt_by_spill};
+pub(crate) use spill::{SpillGuard, card_use, halt as halt_by_spill};
 pub use timed::{Pause, TimedWindow, timed_window};
 pub use trial::{ModelName, Trial, TrialWish, measure, trials};

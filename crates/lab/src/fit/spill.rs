@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, channel},
+        mpsc::{Receiver, Sender, channel},
     },
     thread,
     time::Duration,
@@ -55,6 +55,23 @@ impl SpillGuard {
             })
             .ok()?;
         Some(Self::over(card.total_bytes, before, samples, over))
+    }
+
+    /// As [`SpillGuard::start`], where the record of a run reads the card each second anyway: what that saw is to be sent, and
+    /// the card is not read twice. Without a sender the guard looks for itself, as Windows counts elsewhere than the sensors.
+    pub(crate) fn fed(card: Option<&PlannedCard>) -> (Option<Self>, Option<Sender<CardUse>>) {
+        let Some(card) = card.filter(|card| !card.shares_main_memory) else {
+            return (None, None);
+        };
+        match Source::open(card) {
+            Some(Source::Card(sampler)) => {
+                let before = Source::Card(sampler).read();
+                let (sender, samples) = channel();
+                let guard = Self::over(card.total_bytes, before, samples, Arc::default());
+                (Some(guard), Some(sender))
+            }
+            _ => (Self::start(Some(card)), None),
+        }
     }
 
     fn over(total_bytes: u64, before: CardUse, samples: Receiver<CardUse>, over: Arc<AtomicBool>) -> Self {
@@ -146,7 +163,7 @@ impl Source {
         match self {
             Self::Card(sampler) => {
                 let sample = sampler.sample(0.0).gpus.into_iter().next().unwrap_or_default();
-                on_linux(&sample)
+                card_use(&sample)
             }
             Self::Windows(counters) => counters
                 .fullest()
@@ -159,7 +176,7 @@ impl Source {
 }
 
 /// On Linux the driver counts what it moved out. A driver that counts none at all has moved none where it tells the rest.
-fn on_linux(sample: &GpuSample) -> CardUse {
+pub(crate) fn card_use(sample: &GpuSample) -> CardUse {
     CardUse {
         own_bytes: sample.vram_used_bytes,
         beside_bytes: sample.evicted_vram_bytes.or(sample.vram_used_bytes.map(|_| 0)),
@@ -216,5 +233,7 @@ mod tests {
     #[test]
     fn there_is_nothing_to_watch_on_a_processor() {
         assert!(SpillGuard::start(None).is_none());
+        let (guard, feed) = SpillGuard::fed(None);
+        assert!(guard.is_none() && feed.is_none());
     }
 }

@@ -150,7 +150,7 @@ impl LabError {
             Self::File(error) => error.hints(),
             Self::Job(failure) => failure.hints.clone(),
             Self::ModelNotInstalled => vec![
-                "`cargo xtask quickstart` fetches it; --set model.path=… uses a model of your own".to_owned(),
+                "`tunesmith models fetch smollm2-135m-instruct` fetches it; --set model.path=… uses a model of your own".to_owned(),
             ],
             Self::Stopped => Vec::new(),
             Self::NotPossible { hints, .. } => hints.clone(),

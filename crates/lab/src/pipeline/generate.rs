@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tunesmith_measure::gap::Measures;
 use tunesmith_models::Message;
 use tunesmith_protocol::{Answer, AnswerJob, DType, Prompt, Quantization, RunStatus, Sampling, Work, encode};
 
@@ -17,7 +18,9 @@ use crate::{
 use super::{
     LabError, Observer, Settings, Stage, StageRun, Update,
     leader::{answer_stats, collect_answers},
+    level::LevelRecord,
     prepare::OpenModel,
+    surroundings::Watch,
 };
 
 /// What is asked.
@@ -157,12 +160,7 @@ pub fn answer_on_base(
     observer: &mut dyn Observer,
 ) -> Result<(Side, Vec<AnswerRecord>), LabError> {
     let adapter = adapter(run)?;
-    let base = Run {
-        recipe: recipe.clone(),
-        manifest: None,
-        ..run.clone()
-    };
-    let session = Session::open(&base, settings, observer)?;
+    let session = Session::of_recipe(recipe, settings, observer)?;
     let questions = Questions::first(TextToSql::load()?, recipe.evaluate.questions);
     let evaluate = &recipe.evaluate;
     let prompts = questions.write_prompts(&session.model.encoder, folder)?;
@@ -180,6 +178,50 @@ pub fn answer_on_base(
     let records = questions.score(&answers)?;
     let side = keep(folder, "tuned", &records, answer_stats(&end), end.wall_secs)?;
     Ok((side, records))
+}
+
+/// Lets a recipe's base model answer the first test questions one at a time, to see how fast it writes, and keeps the
+/// record in `folder` (M4). What it answers counts for nothing.
+///
+/// # Errors
+/// [`LabError`] when the model is not here, or the engine fails.
+pub fn measure_decoding(
+    recipe: &Recipe,
+    folder: &Path,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<LevelRecord, LabError> {
+    let session = Session {
+        // A device that is being measured: downloads wait.
+        stage: Stage::Calibrate,
+        ..Session::of_recipe(recipe, settings, observer)?
+    };
+    let questions = Questions::first(TextToSql::load()?, recipe.evaluate.questions);
+    let prompts = questions.write_prompts(&session.model.encoder, folder)?;
+    let job = session.job(None, prompts, recipe.evaluate.max_new_tokens, 1, None)?;
+    let load = Watch::start(session.stage);
+    let (answers, end) = session.answer(job, folder, observer)?;
+    let (contention, _) = load.end();
+    if answers.len() < questions.asked().len() {
+        return Err(missing(answers.len(), questions.asked().len()));
+    }
+    let record = LevelRecord {
+        measures: Measures::Decoding,
+        dtype: session.dtype,
+        linears: Vec::new(),
+        answers: answer_stats(&end),
+        wall_secs: end.wall_secs,
+        contention,
+    };
+    if record.figures().is_empty() {
+        return Err(LabError::NotPossible {
+            message: "the model wrote no answer of two tokens or more, so how fast it writes is not known"
+                .to_owned(),
+            hints: vec!["ask more questions (evaluate.questions)".to_owned()],
+        });
+    }
+    record.write(folder)?;
+    Ok(record)
 }
 
 fn adapter(run: &Run) -> Result<PathBuf, LabError> {
@@ -238,6 +280,7 @@ struct Session<'a> {
     device: String,
     dtype: DType,
     quantization: Quantization,
+    stage: Stage,
 }
 
 impl<'a> Session<'a> {
@@ -254,6 +297,25 @@ impl<'a> Session<'a> {
             dtype: run.recipe.dtype(&device),
             quantization: run.recipe.model.quantization,
             device,
+            stage: Stage::Generate,
+        })
+    }
+
+    /// The model of a recipe, without a run.
+    fn of_recipe(
+        recipe: &Recipe,
+        settings: &'a Settings,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, LabError> {
+        let device = settings.device(&recipe.train.device, observer)?;
+        observer.update(Update::Stage(Stage::Prepare));
+        Ok(Self {
+            settings,
+            model: OpenModel::open(recipe, &settings.folders)?,
+            dtype: recipe.dtype(&device),
+            quantization: recipe.model.quantization,
+            device,
+            stage: Stage::Generate,
         })
     }
 
@@ -290,7 +352,7 @@ impl<'a> Session<'a> {
         let mut journal = Journal::open(folder)?;
         let stage = StageRun {
             settings: self.settings,
-            stage: Stage::Generate,
+            stage: self.stage,
             device: &self.device,
             run_dir: folder,
             time_box: None,

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tunesmith_probe::{LIVE, telemetry::Sample};
 use tunesmith_protocol::{
     Answer, AnswerJob, AnswerStats, DType, Event, Level, Outcome, RunStatus, TrainJob, TrainStats, Work,
 };
@@ -14,11 +15,11 @@ use tunesmith_protocol::{
 use crate::{
     evaluate::{AnswerRecord, Evaluation, Questions, Side, change, keep},
     files::FileError,
-    fit::{SpillGuard, halt_by_spill},
+    fit::{SpillGuard, card_use, halt_by_spill},
     recipe::Recipe,
     run::{
-        ContentionSample, Journal, LiveRun, Manifest, MemoryOutcome, RECORD_VERSION, Run, Summary, Timings,
-        checkpoint_up_to, now, training_of,
+        ContentionSample, Journal, LiveRun, Manifest, MemoryOutcome, RECORD_VERSION, Run, Summary, Telemetry,
+        Timings, card_record, checkpoint_up_to, now, training_of,
     },
     supervisor::{Engine, Failure, JobEnd, SupervisorError},
 };
@@ -218,16 +219,34 @@ impl Leader<'_> {
             trained_secs: self.earlier.trained_secs,
         };
         let load = Watch::start(Stage::Train);
+        let on_card = self.manifest.device != "cpu";
+        let card = self.settings.card.as_ref().filter(|_| on_card);
         // Before an engine of its own starts, so that what others use is known.
-        let card = self
-            .settings
-            .card
+        let (mut spill, feed) = SpillGuard::fed(card);
+        let engine = match engine {
+            Some(engine) => engine,
+            None => self.settings.start_engine(&self.manifest.device)?,
+        };
+        let resumed_at_secs = self
+            .earlier
+            .checkpoint
             .as_ref()
-            .filter(|_| self.manifest.device != "cpu");
-        let mut spill = SpillGuard::start(card);
+            .map(|_| self.earlier.trained_secs);
+        let hand_on = move |sample: &Sample| {
+            if let (Some(feed), [gpu, ..]) = (&feed, sample.gpus.as_slice()) {
+                // A guard that is gone needs nothing more.
+                let _ = feed.send(card_use(gpu));
+            }
+        };
+        let telemetry = if on_card {
+            let (root, folder) = (Path::new(LIVE), self.live.folder());
+            Telemetry::start(root, folder, card, resumed_at_secs, Box::new(hand_on))
+        } else {
+            None
+        };
         let judging = &mut self.judging;
         let end = stage.lead(
-            engine,
+            Some(engine),
             work,
             &mut self.journal,
             self.observer,
@@ -238,6 +257,7 @@ impl Leader<'_> {
                     .or_else(|| spilled.as_ref().map(halt_by_spill))
             },
         );
+        drop(telemetry);
         self.note_load(load);
         end
     }
@@ -373,6 +393,7 @@ impl Leader<'_> {
         });
         self.timings.total_secs += self.start.elapsed().as_secs_f64();
         let engine_stats = course.engine.clone();
+        let energy = card_record(self.live.folder()).and_then(|card| card.energy);
         Ok(Summary {
             version: RECORD_VERSION,
             reason: reason(status, failure.as_ref(), self.recipe, adapter.is_some()),
@@ -387,6 +408,8 @@ impl Leader<'_> {
             timings: self.timings,
             contention: self.contention.clone(),
             memory: self.memory(engine_stats.as_ref()),
+            energy,
+            mean_watts: energy.and_then(|energy| energy.mean_watts()),
         })
     }
 

@@ -8,7 +8,9 @@ mod error;
 mod generate;
 mod judging;
 mod leader;
+mod level;
 mod observer;
+mod pace;
 mod prepare;
 mod resume;
 mod start_adapter;
@@ -34,13 +36,18 @@ use crate::{
     supervisor::{DeviceLock, Engine, EngineLocation, JobEnd, Limits, SupervisorError, Verdict, Waiting},
 };
 
+pub(crate) use calibration::PRODUCTS_SECS;
 pub use calibration::{
     CalibrationWish, Conditions, StaleCalibration, StoredCalibration, calibrate, calibrate_as,
-    calibration_secs, stale_calibrations, stored_calibration,
+    calibration_secs, measure_products, stale_calibrations, stored_calibration,
 };
 pub use error::LabError;
-pub use generate::{Ask, Generated, PromptSource, answer_on_base, evaluate_again, generate};
+pub use generate::{
+    Ask, Generated, PromptSource, answer_on_base, evaluate_again, generate, measure_decoding,
+};
+pub use level::LevelRecord;
 pub use observer::{Observer, Silent, Stage, Update};
+use pace::Pace;
 pub use prepare::shape_of;
 pub use resume::{ResumeError, resume};
 use surroundings::Planned;
@@ -347,17 +354,24 @@ impl StageRun<'_> {
             threads: self.settings.threads_for(self.device),
             work,
         };
+        let trains = self.stage == Stage::Train;
+        let mut pace = Pace::default();
         engine.run(&job, journal, &self.settings.stop, self.time_box, &mut |event| {
             match event {
+                // Its steps tell it too, and of the time box besides.
+                Event::Progress(progress) if trains && progress.stage == "train" => {}
                 Event::Progress(progress) => observer.update(Update::Progress(self.stage, progress)),
                 // An engine that goes on counts from its own start.
                 Event::Step(step) => {
-                    let elapsed_secs = self.trained_secs + step.elapsed_secs;
-                    let step = Step {
-                        elapsed_secs,
+                    let since_run = Step {
+                        elapsed_secs: self.trained_secs + step.elapsed_secs,
                         ..step.clone()
                     };
-                    observer.update(Update::Step(&step, self.steps));
+                    observer.update(Update::Step(&since_run, self.steps));
+                    if trains {
+                        let far = pace.after(step, self.steps, self.time_box);
+                        observer.update(Update::Progress(self.stage, &far));
+                    }
                 }
                 Event::Piece(piece) => observer.update(Update::Piece(&piece.text)),
                 Event::Log(log) => observer.update(Update::Log(log.level, &log.text)),

@@ -9,7 +9,8 @@ use crate::{
     evaluate::{Questions, kept},
     recipe::Recipe,
     run::{
-        Entry, Journal, LabLine, LiveRun, Manifest, Run, RunError, RunState, Timings, read_events, steps_of,
+        Entry, Journal, LabLine, LiveRun, MachineRecord, Manifest, Run, RunError, RunState, Timings,
+        read_events, steps_of,
     },
     text_to_sql::TextToSql,
 };
@@ -20,7 +21,8 @@ use super::{
     leader::{Earlier, Leader},
     limit_line,
     prepare::OpenModel,
-    training::{config_hash, time_box},
+    surroundings,
+    training::{config_hash, refuse_wrong_values, time_box},
 };
 
 /// Why a run cannot go on.
@@ -101,6 +103,7 @@ pub fn resume(run: &Run, settings: &Settings, observer: &mut dyn Observer) -> Re
     let entries = read_events(&run.folder)?;
     let settings = &settings_of(run, manifest, &entries, settings);
     let device = settings.device(&recipe.train.device, observer)?;
+    refuse_wrong_values(recipe, settings, &device)?;
     let _lock = settings.lock(&device, &id, observer)?;
     let live = LiveRun::reopen(run)?;
     observer.update(Update::Run(live.id(), live.folder()));
@@ -127,6 +130,7 @@ pub fn resume(run: &Run, settings: &Settings, observer: &mut dyn Observer) -> Re
         threads: settings.threads_for(&device).unwrap_or(engine.hello().threads),
         rows_sha256: &rows_sha256,
         test_sha256: set.as_ref().map(TextToSql::test_hash),
+        computes: computes(&surroundings::machine(), &device),
     });
     if !differences.is_empty() {
         return Err(ResumeError::Differs { id, differences }.into());
@@ -214,6 +218,17 @@ struct Now<'a> {
     threads: usize,
     rows_sha256: &'a str,
     test_sha256: Option<&'a str>,
+    computes: String,
+}
+
+/// What computes: the processor, or the machine's cards, by name. Rounding differs from one to another, and the run's peaks
+/// and memory are those of the first.
+fn computes(machine: &MachineRecord, device: &str) -> String {
+    if device == "cpu" {
+        return machine.machine.cpu_model.clone().unwrap_or_default();
+    }
+    let cards = machine.gpus.iter().filter_map(|card| card.name.as_deref());
+    cards.collect::<Vec<&str>>().join(", ")
 }
 
 /// What differs, in words.
@@ -231,6 +246,16 @@ fn differences(now: &Now<'_>) -> Vec<String> {
     } else {
         let backend = then.engine.backend.clone();
         pairs.push(("the GPU back end", backend, hello.backend.clone()));
+    }
+    let then_computed = computes(&then.machine, &then.device);
+    // What was not told, or is not now, is no difference.
+    if !then_computed.is_empty() && !now.computes.is_empty() {
+        let what = if now.device == "cpu" {
+            "the processor"
+        } else {
+            "the card"
+        };
+        pairs.push((what, then_computed, now.computes.clone()));
     }
     let mut differences: Vec<String> = pairs
         .into_iter()

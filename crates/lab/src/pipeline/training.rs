@@ -47,7 +47,10 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     let start = Instant::now();
     recipe.check()?;
     let device = settings.device(&recipe.train.device, observer)?;
-    refuse_wrong_values(recipe, settings, &device)?;
+    // Another engine brings a torch of its own, of which the calibration says nothing.
+    if settings.trainer.is_none() {
+        refuse_wrong_values(recipe, settings, &device)?;
+    }
     let settings = &settings.with_limit_of(recipe.train.memory_limit);
     let lock = settings.lock(&device, "(preparing)", observer)?;
     observer.update(Update::Stage(Stage::Prepare));
@@ -133,12 +136,12 @@ pub fn train(recipe: &Recipe, settings: &Settings, observer: &mut dyn Observer) 
     }
 }
 
-/// What computes wrongly must not train, however fast it is (X8). Another engine brings a torch of its own, of which the
-/// calibration says nothing.
-fn refuse_wrong_values(recipe: &Recipe, settings: &Settings, device: &str) -> Result<(), LabError> {
-    if settings.trainer.is_some() {
-        return Ok(());
-    }
+/// What computes wrongly must not train, however fast it is (X8): neither a new run nor one that goes on.
+pub(super) fn refuse_wrong_values(
+    recipe: &Recipe,
+    settings: &Settings,
+    device: &str,
+) -> Result<(), LabError> {
     let dtype = recipe.dtype(device);
     let wrong =
         stored_calibration(settings, device).and_then(|stored| unusable(&stored.record.result, dtype));
@@ -205,6 +208,8 @@ fn refuse(
         },
         contention: Vec::new(),
         memory: None,
+        energy: None,
+        mean_watts: None,
     })?;
     let folder = live.folder().to_owned();
     drop(live);

@@ -1,5 +1,7 @@
 //! The report of a device that was measured, without any training.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 use tunesmith_measure::practical_peak;
 use tunesmith_protocol::{Calibration, DType};
@@ -8,6 +10,12 @@ use tunesmith_report::{DeviceRecord, EngineRecord, Report, ReportInput, redact};
 use crate::pipeline::{LabError, Settings, StoredCalibration, machine_record, spec_sheet};
 
 use super::{kept_prices, look::Look, secrets};
+
+/// The folder that the files of a calibration's report belong in: of its name, beside the calibrations.
+pub fn calibration_folder(stored: &StoredCalibration) -> PathBuf {
+    let name = stored.path.file_stem().unwrap_or_default();
+    stored.path.with_file_name("reports").join(name)
+}
 
 /// The report of a stored calibration.
 ///

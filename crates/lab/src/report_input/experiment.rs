@@ -12,7 +12,7 @@ use crate::{
     run::Run,
 };
 
-use super::{device_of, kept_prices, look::Look, manifest_json, secrets, telemetry};
+use super::{around, kept_prices, look::Look, secrets, telemetry};
 
 /// Most points of a run's loss that a report holds: an overlay is half a page wide.
 const MOST_POINTS: usize = 200;
@@ -40,7 +40,6 @@ pub fn report_of_experiment(state: &ExperimentState, runs_dir: &Path) -> Result<
         });
     };
     Look::keep(&state.folder);
-    let look = Look::read(&state.folder);
     let experiment = &state.experiment;
     let record = ExperimentRecord {
         name: experiment.name.clone(),
@@ -58,8 +57,10 @@ pub fn report_of_experiment(state: &ExperimentState, runs_dir: &Path) -> Result<
             .map(|(slot, run)| record_of(slot, run.as_ref()))
             .collect(),
         comparison: state.comparison.clone(),
+        compared_steps: Some(state.window.compared_steps),
         notes: state.notes.clone(),
         drift: state.drift.iter().map(|drift| drift.sentence.clone()).collect(),
+        ladder: state.ladder.clone(),
     };
     // Only of a run that is long enough are curves over time worth a look.
     let telemetry = runs
@@ -67,32 +68,11 @@ pub fn report_of_experiment(state: &ExperimentState, runs_dir: &Path) -> Result<
         .flatten()
         .find_map(|run| telemetry::telemetry(&run.folder));
     let input = ReportInput {
-        training: None,
         experiment: Some(record),
-        device: device_of(manifest, look.as_ref()),
-        dtype: first.recipe.dtype(&manifest.device),
-        manifest: manifest_json(first),
-        calibration: manifest
-            .calibration
-            .as_ref()
-            .map(|calibration| calibration.result.clone()),
-        calibrated: manifest
-            .calibration
-            .as_ref()
-            .map(|calibration| calibration.taken.clone()),
-        spec_peak: manifest.peaks.theoretical,
-        doctor: look.map(|look| look.doctor),
         telemetry,
-        prices: kept_prices()?,
         repeat: Some(format!("tunesmith experiment run {}", experiment.name)),
-        counting_rules: Vec::new(),
-        redactions: Vec::new(),
-        engine: tunesmith_report::EngineRecord {
-            name: manifest.engine.engine.clone(),
-            version: manifest.engine.engine_version.clone(),
-        },
-        program_version: env!("CARGO_PKG_VERSION").to_owned(),
         date: state.created.clone(),
+        ..around(first, manifest, Look::read(&state.folder), kept_prices()?)
     };
     Ok(Report::new(redact(input, &secrets())?))
 }
@@ -118,7 +98,7 @@ fn record_of(slot: &SlotState, run: Option<&Run>) -> ExperimentRun {
         predicted_bytes: run
             .and_then(|run| run.manifest.as_ref()?.predicted)
             // The allocator, by which the peak is measured, knows nothing of driver and libraries.
-            .map(|need| need.total_bytes().saturating_sub(need.context_bytes)),
+            .map(|need| need.step_bytes()),
         peak_bytes: figure(Metric::PeakBytes).map(|bytes| bytes as u64),
         tokens_per_sec: figure(Metric::TokensPerSec),
         losses: run

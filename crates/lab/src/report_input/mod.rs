@@ -24,13 +24,13 @@ use crate::{
     evaluate::Side,
     pipeline::LabError,
     recipe::TEXT_TO_SQL,
-    run::{Manifest, Run, RunState, Summary},
+    run::{Manifest, Run, RunState},
 };
 
 use look::Look;
 use scores::{evaluation_result, schemas};
 
-pub use calibration::report_of_calibration;
+pub use calibration::{calibration_folder, report_of_calibration};
 pub use experiment::report_of_experiment;
 pub use prices::{keep_prices, prices, prices_file};
 pub use secrets::secrets;
@@ -108,7 +108,6 @@ fn input_of(run: &Run, prices: Prices) -> Result<ReportInput, LabError> {
             .transpose()
     };
     let context = run.context()?;
-    let look = Look::read(&run.folder);
     Ok(ReportInput {
         training: Some(TrainingRecord {
             id: run.id.clone(),
@@ -128,7 +127,7 @@ fn input_of(run: &Run, prices: Prices) -> Result<ReportInput, LabError> {
                 .unwrap_or_default(),
             summary: training,
             judge: summary.map_or_else(Default::default, |summary| summary.judge.clone()),
-            disturbed: summary.and_then(|summary| disturbed(summary, manifest.device != "cpu")),
+            disturbed: run.disturbance().map(|(_, who)| who),
             peak_process_bytes: summary
                 .and_then(|summary| summary.engine.as_ref())
                 .and_then(|stats| stats.peak_process_bytes),
@@ -139,24 +138,28 @@ fn input_of(run: &Run, prices: Prices) -> Result<ReportInput, LabError> {
             four_bit_base: run.recipe.model.quantization != Quantization::None,
             predicted: manifest.predicted,
         }),
+        counting_rules: rules(run, status)?,
+        ..around(run, manifest, Look::read(&run.folder), prices)
+    })
+}
+
+/// What every report of runs says of them, by the record of one: device, machine, calibration, what the card did.
+fn around(run: &Run, manifest: &Manifest, look: Option<Look>, prices: Prices) -> ReportInput {
+    let calibration = manifest.calibration.as_ref();
+    ReportInput {
+        training: None,
         experiment: None,
         device: device_of(manifest, look.as_ref()),
         dtype: run.recipe.dtype(&manifest.device),
         manifest: manifest_json(run),
-        calibration: manifest
-            .calibration
-            .as_ref()
-            .map(|calibration| calibration.result.clone()),
-        calibrated: manifest
-            .calibration
-            .as_ref()
-            .map(|calibration| calibration.taken.clone()),
+        calibration: calibration.map(|calibration| calibration.result.clone()),
+        calibrated: calibration.map(|calibration| calibration.taken.clone()),
         spec_peak: manifest.peaks.theoretical,
         doctor: look.map(|look| look.doctor),
         telemetry: telemetry::telemetry(&run.folder),
         prices,
         repeat: Some(repeat::command(&run.recipe, &manifest.device)),
-        counting_rules: rules(run, status)?,
+        counting_rules: Vec::new(),
         redactions: Vec::new(),
         engine: EngineRecord {
             name: manifest.engine.engine.clone(),
@@ -164,14 +167,7 @@ fn input_of(run: &Run, prices: Prices) -> Result<ReportInput, LabError> {
         },
         program_version: env!("CARGO_PKG_VERSION").to_owned(),
         date: manifest.created.clone(),
-    })
-}
-
-/// What others did during the training, where that was enough to change its figures.
-fn disturbed(summary: &Summary, on_card: bool) -> Option<String> {
-    let train = summary.contention.iter().filter(|sample| sample.stage == "train");
-    let seen = train.filter_map(|sample| sample.disturbance(on_card));
-    seen.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, who)| who)
+    }
 }
 
 /// What computed: the processor by its name, or the card that the plan chose, else the only one that there is.

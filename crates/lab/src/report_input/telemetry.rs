@@ -1,120 +1,100 @@
-//! What a card's sensors told during a run, read from the samples in the run's folder.
+//! What a card's sensors told during a run, in the words of the report.
 
-use std::{
-    collections::BTreeSet,
-    fs::File,
-    io::{BufRead, BufReader},
-    path::Path,
-};
+use std::path::Path;
 
-use tunesmith_measure::cost::EnergyRead;
-use tunesmith_probe::telemetry::{CardState, Energy, Sample};
 use tunesmith_report::{Telemetry, TelemetryPoint};
 
-/// A sample a line, beside the run's other files.
-const FILE: &str = "telemetry.jsonl";
+use crate::run::{CardPoint, card_record};
 
-/// Most points that a report holds of a run.
-const MOST_POINTS: usize = 600;
-
-/// The samples of the one card that worked; `None` where there are none, or where several cards did, since which of them trained
-/// is then not known.
+/// Of a run; `None` where no card was watched, or where it is not known which one trained.
 pub(super) fn telemetry(run: &Path) -> Option<Telemetry> {
-    let samples = samples(run);
-    let awake: BTreeSet<&str> = samples
-        .iter()
-        .flat_map(|sample| &sample.gpus)
-        .filter(|gpu| gpu.state == CardState::Awake)
-        .map(|gpu| gpu.pci.as_str())
-        .collect();
-    let card = awake.first().filter(|_| awake.len() == 1)?;
-    let of_card: Vec<_> = samples
-        .iter()
-        .filter_map(|sample| {
-            let gpu = sample.gpus.iter().find(|gpu| gpu.pci == *card)?;
-            Some((sample.at_secs, gpu))
-        })
-        .collect();
-    let mut energy = Energy::default();
-    for (at_secs, gpu) in &of_card {
-        energy.add(*at_secs, gpu);
-    }
-    let every = of_card.len().div_ceil(MOST_POINTS).max(1);
+    let card = card_record(run)?;
     Some(Telemetry {
-        energy: energy.watt_hours().map(|watt_hours| EnergyRead {
-            watt_hours,
-            covered_secs: energy.covered_secs(),
-        }),
-        points: of_card
-            .iter()
-            .step_by(every)
-            .map(|(at_secs, gpu)| TelemetryPoint {
-                at_secs: *at_secs,
-                celsius: gpu.junction_celsius.or(gpu.edge_celsius),
-                core_mhz: gpu.core_clock_mhz,
-                watts: gpu.power_watts,
-                load_percent: gpu.load_percent,
-                vram_bytes: gpu.vram_used_bytes,
-            })
-            .collect(),
+        energy: card.energy,
+        points: card.points.iter().map(point).collect(),
     })
 }
 
-/// A line that was cut off is passed over.
-fn samples(run: &Path) -> Vec<Sample> {
-    let Ok(file) = File::open(run.join(FILE)) else {
-        return Vec::new();
-    };
-    BufReader::new(file)
-        .lines()
-        .map_while(Result::ok)
-        .filter_map(|line| serde_json::from_str(&line).ok())
-        .collect()
+fn point(point: &CardPoint) -> TelemetryPoint {
+    TelemetryPoint {
+        at_secs: point.at_secs,
+        celsius: point.celsius,
+        core_mhz: point.core_clock_mhz,
+        watts: point.power_watts,
+        load_percent: point.load_percent,
+        vram_bytes: point.vram_used_bytes,
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::fs;
-    use tunesmith_probe::telemetry::GpuSample;
 
-    fn line(at_secs: f64, cards: &[(&str, f64)]) -> String {
-        let sample = Sample {
-            at_secs,
-            gpus: cards
-                .iter()
-                .map(|(pci, watts)| GpuSample {
-                    pci: (*pci).to_owned(),
+    use tunesmith_measure::cost::Prices;
+    use tunesmith_probe::telemetry::{CardState, GpuSample, Sample};
+
+    use crate::{report_input::report_at_prices, run::Run, testing::TestRun};
+
+    fn prices() -> Prices {
+        Prices {
+            currency: "EUR".to_owned(),
+            per_kwh: Some(0.3),
+            card: Some(999.0),
+            card_hours: Some(10_000.0),
+        }
+    }
+
+    #[test]
+    fn a_training_on_a_card_has_thermals_energy_and_cost_in_its_report() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = TestRun::new("2026-01-01T00:00:00Z")
+            .device("cuda:0")
+            .without_scores()
+            .write(home.path());
+        let run = Run::open(&folder).unwrap();
+        let training = run.training().unwrap().unwrap();
+        let samples: String = (0..=training.wall_secs.ceil() as u32)
+            .map(|second| {
+                let gpu = GpuSample {
+                    pci: "0000:03:00.0".to_owned(),
                     state: CardState::Awake,
-                    power_watts: Some(*watts),
-                    edge_celsius: Some(60.0),
-                    junction_celsius: Some(80.0),
+                    power_watts: Some(300.0),
+                    junction_celsius: Some(85.0),
                     ..GpuSample::default()
-                })
-                .collect(),
-            processes_hidden: false,
-        };
-        serde_json::to_string(&sample).unwrap() + "\n"
-    }
-
-    #[test]
-    fn energy_and_curves_come_from_the_samples_of_the_card_that_worked() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(telemetry(folder.path()), None);
-        let lines: String = (0..=3600)
-            .map(|second| line(f64::from(second), &[("0000:03:00.0", 300.0)]))
+                };
+                let sample = Sample {
+                    at_secs: f64::from(second),
+                    gpus: vec![gpu],
+                    processes_hidden: false,
+                };
+                serde_json::to_string(&sample).unwrap() + "\n"
+            })
             .collect();
-        fs::write(folder.path().join(FILE), lines + "{\"at_secs\": 9").unwrap();
-        let told = telemetry(folder.path()).unwrap();
-        let energy = told.energy.unwrap();
-        assert!((energy.watt_hours - 300.0).abs() < 0.2 && (energy.covered_secs - 3600.0).abs() < 1.0);
-        assert!(told.points.len() <= MOST_POINTS && told.points[1].celsius == Some(80.0));
+        fs::write(folder.join("telemetry.jsonl"), samples).unwrap();
+        let report = report_at_prices(&run, prices()).unwrap();
+        let telemetry = report.record.telemetry.unwrap();
+        assert_eq!(telemetry.points[0].celsius, Some(85.0));
+        let cost = report.cost.unwrap();
+        assert!((cost.mean_watts.unwrap() - 300.0).abs() < 1e-6);
+        let watt_hours = 300.0 * training.wall_secs / 3600.0;
+        assert!((cost.watt_hours.unwrap() - watt_hours).abs() < 1e-6);
+        let millions = training.real_tokens as f64 / 1e6;
+        assert!((cost.wh_per_million_tokens.unwrap() - watt_hours / millions).abs() < 1e-6);
+        assert!(cost.total_price.unwrap() > cost.energy_price.unwrap());
     }
 
     #[test]
-    fn with_two_cards_at_work_nobody_knows_which_one_trained() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), line(0.0, &[("a", 100.0), ("b", 100.0)])).unwrap();
-        assert_eq!(telemetry(folder.path()), None);
+    fn on_a_processor_energy_is_not_measured_and_none_is_made_up() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = TestRun::new("2026-01-01T00:00:00Z")
+            .without_scores()
+            .write(home.path());
+        let report = report_at_prices(&Run::open(&folder).unwrap(), prices()).unwrap();
+        assert_eq!(report.record.telemetry, None);
+        let cost = report.cost.unwrap();
+        assert_eq!(
+            (cost.mean_watts, cost.energy_price, cost.total_price),
+            (None, None, None)
+        );
     }
 }

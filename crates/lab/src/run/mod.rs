@@ -8,6 +8,7 @@ mod journal;
 mod line;
 mod record;
 mod repeats;
+mod telemetry;
 pub mod trash;
 
 use std::{
@@ -36,7 +37,10 @@ pub use record::{
     AdapterRecord, CalibrationRecord, ContentionSample, DataRecord, MachineRecord, Manifest, MemoryOutcome,
     MemoryRecord, ModelRecord, RECORD_VERSION, Summary, Timings,
 };
-pub use repeats::{Comparison, Figure, Repeats, compare, repeats};
+pub use repeats::{Figure, Repeats, compare, repeats};
+pub use telemetry::CardPoint;
+use telemetry::card_disturbance;
+pub(crate) use telemetry::{Telemetry, card_record};
 
 const MANIFEST: &str = "manifest.json";
 const SUMMARY: &str = "summary.json";
@@ -348,6 +352,21 @@ impl Run {
             (None, RunState::Running) => None,
             (None, RunState::Ended(_)) => Some("the program that led it went away".to_owned()),
         }
+    }
+
+    /// What others did during the training, where that was enough to change its figures (M19): how much, for ordering, and a
+    /// clause.
+    pub(crate) fn disturbance(&self) -> Option<(f64, String)> {
+        // Whoever shares the card counts for more than any processor.
+        if let Some(sentence) = card_disturbance(&self.folder) {
+            return Some((f64::INFINITY, sentence));
+        }
+        let on_card = self.manifest.as_ref()?.device != "cpu";
+        let train = self.summary.as_ref()?.contention.iter();
+        train
+            .filter(|sample| sample.stage == "train")
+            .filter_map(|sample| sample.disturbance(on_card))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// The adapter's folder, where there is one.

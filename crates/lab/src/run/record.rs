@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tunesmith_data::{Reading, RowsReport};
 use tunesmith_measure::{
     MemoryNeed, MemoryWork, ModelShape, Peaks, TrainingSummary,
+    cost::EnergyRead,
     fit::{Correction, MemoryLimit},
     judge::Judgement,
 };
@@ -256,4 +257,10 @@ pub struct Summary {
     /// Predicted memory beside what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryOutcome>,
+    /// Energy that the card's sensors told during the training (U8); absent where none was read, as on a processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy: Option<EnergyRead>,
+    /// Mean power of the card over the seconds that were read, in watts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_watts: Option<f64>,
 }

@@ -5,14 +5,11 @@ use std::{collections::HashMap, sync::Arc};
 use serde::Serialize;
 use tunesmith_measure::{
     MeasureError, Spread,
-    stats::{Welch, cohens_d, welch},
+    comparison::{NOISE_BYTES, SampleComparison, SampledFigure, compare_samples},
 };
 use tunesmith_protocol::RunStatus;
 
 use super::{LineState, RunLine, RunState};
-
-/// Two means are told apart where chance would do it in fewer than 5 of 100 cases (C2).
-const SIGNIFICANT: f64 = 0.05;
 
 /// A figure that runs are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -119,116 +116,29 @@ pub fn repeats(lines: &[Arc<RunLine>]) -> Vec<Repeats> {
     groups
 }
 
-/// Two experiments by one figure.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
-    /// Which figure.
-    pub figure: Figure,
-    /// Of the first.
-    pub one: Spread,
-    /// Of the second.
-    pub other: Spread,
-    /// Mean of the second less mean of the first.
-    pub difference: f64,
-    /// That over the mean of the first; `None` where it is zero.
-    pub relative: Option<f64>,
-    /// Welch's test; `None` where there are too few values, or none differs.
-    pub welch: Option<Welch>,
-    /// Cohen's d of the second against the first, under the same conditions.
-    pub cohens_d: Option<f64>,
-    /// Whether the means can be told apart from chance; `None` where that cannot be tested.
-    pub beyond_noise: Option<bool>,
-    /// What it comes to, in a clause without a full stop.
-    pub sentence: String,
-}
-
-/// Compares the values of two experiments by Welch's test (C2).
+/// Compares the values of two experiments, by the rules that hold for the arms of one (C2, M22).
 ///
 /// # Errors
 /// [`MeasureError`] where one of them has no value, or one that is not finite.
-pub fn compare(figure: Figure, one: &[f64], other: &[f64]) -> Result<Comparison, MeasureError> {
-    let spread = |values: &[f64]| {
-        tunesmith_measure::stats::mean(values)?;
-        Spread::of(values).ok_or(MeasureError::TooFew {
-            what: "a comparison",
-            needed: 1,
-            got: values.len(),
-        })
+pub fn compare(figure: Figure, one: &[f64], other: &[f64]) -> Result<SampleComparison, MeasureError> {
+    let sampled = SampledFigure {
+        title: figure.title(),
+        by_difference: matches!(figure, Figure::AfterPoints | Figure::GainPoints),
+        noise_unrepeated: if figure == Figure::PeakBytes {
+            NOISE_BYTES
+        } else {
+            0.0
+        },
     };
-    let (before, after) = (spread(one)?, spread(other)?);
-    let difference = after.mean - before.mean;
-    let relative = (before.mean != 0.0).then(|| difference / before.mean.abs());
-    let test = welch(other, one);
-    let (beyond_noise, sentence) = verdict(figure, difference, relative, &test, before.n, after.n);
-    Ok(Comparison {
-        figure,
-        one: before,
-        other: after,
-        difference,
-        relative,
-        cohens_d: cohens_d(other, one).ok(),
-        welch: test.ok(),
-        beyond_noise,
-        sentence,
-    })
-}
-
-fn verdict(
-    figure: Figure,
-    difference: f64,
-    relative: Option<f64>,
-    test: &Result<Welch, MeasureError>,
-    one: usize,
-    other: usize,
-) -> (Option<bool>, String) {
-    let title = figure.title();
-    let way = if difference < 0.0 { "lower" } else { "higher" };
-    let size = match (figure, relative) {
-        (Figure::AfterPoints | Figure::GainPoints, _) => format!("{:.1} points {way}", difference.abs()),
-        (_, Some(relative)) => format!("{:.1} % {way}", 100.0 * relative.abs()),
-        (_, None) => way.to_owned(),
-    };
-    match test {
-        Ok(test) if test.p_two_sided < SIGNIFICANT => (
-            Some(true),
-            format!(
-                "{title} is {size}, beyond the noise of {one} and {other} runs (Welch's test, p = {:.3})",
-                test.p_two_sided
-            ),
-        ),
-        Ok(test) => (
-            Some(false),
-            format!(
-                "{title} is {size}, which is within noise: {one} and {other} runs differ as much by chance (Welch's test, p = {:.2})",
-                test.p_two_sided
-            ),
-        ),
-        Err(MeasureError::NoSpread { .. }) if difference == 0.0 => (
-            Some(false),
-            format!("{title} is the same in all {} runs", one + other),
-        ),
-        Err(MeasureError::NoSpread { .. }) => (
-            None,
-            format!(
-                "{title} is {size}; repeats are equal to the last digit, so there is no noise to compare it with"
-            ),
-        ),
-        Err(_) => (
-            None,
-            format!(
-                "{title} is {size}, from {one} and {other} runs: whether that is more than noise is not known; repeat each at least twice"
-            ),
-        ),
-    }
+    compare_samples(&sampled, one, other)
 }
 
 #[cfg(test)]
 mod tests {
+    use tunesmith_measure::comparison::Noise;
+
     use super::*;
     use crate::{run::lines, testing::TestRun};
-
-    const FAST: [f64; 3] = [126.5, 130.6, 131.2];
-    const SLOW: [f64; 3] = [122.2, 123.4, 123.6];
 
     #[test]
     fn runs_with_one_hash_are_repeats_if_they_ended_well() {
@@ -263,67 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_beyond_the_noise_is_called_one() {
-        let found = compare(Figure::TokensPerSec, &SLOW, &FAST).unwrap();
-        assert_eq!(found.beyond_noise, Some(true));
-        assert!((found.welch.unwrap().p_two_sided - 0.041).abs() < 5e-4);
-        assert!((found.cohens_d.unwrap() - 3.38).abs() < 5e-3);
+    fn points_are_compared_by_their_difference_and_unrepeated_memory_below_two_gib_is_noise() {
+        let points = compare(Figure::AfterPoints, &[50.0, 54.0, 52.0], &[53.0, 51.0, 55.0]).unwrap();
+        assert_eq!(points.noise, Noise::Within);
         assert!(
-            found.sentence.contains("5.2 % higher") && found.sentence.contains("p = 0.041"),
-            "{}",
-            found.sentence
-        );
-        let back = compare(Figure::TokensPerSec, &FAST, &SLOW).unwrap();
-        assert!(back.sentence.contains("lower"), "{}", back.sentence);
-        assert!((back.difference + found.difference).abs() < 1e-12);
-    }
-
-    #[test]
-    fn what_chance_does_is_called_noise() {
-        let found = compare(Figure::AfterPoints, &[50.0, 54.0, 52.0], &[53.0, 51.0, 55.0]).unwrap();
-        assert_eq!(found.beyond_noise, Some(false));
-        assert!(
-            found
+            points
                 .sentence
-                .contains("1.0 points higher, which is within noise"),
+                .starts_with("execution match is 1.0 points higher"),
             "{}",
-            found.sentence
+            points.sentence
         );
-    }
-
-    #[test]
-    fn a_single_run_is_not_judged() {
-        let found = compare(Figure::LossLast, &[1.0], &[0.9]).unwrap();
-        assert_eq!((found.beyond_noise, found.welch), (None, None));
-        assert!(
-            found.sentence.contains("repeat each at least twice"),
-            "{}",
-            found.sentence
-        );
-    }
-
-    #[test]
-    fn equal_repeats_have_no_noise() {
-        let same = compare(Figure::LossLast, &[1.0, 1.0], &[1.0, 1.0]).unwrap();
-        assert_eq!(same.beyond_noise, Some(false));
-        let other = compare(Figure::LossLast, &[1.0, 1.0], &[0.5, 0.5]).unwrap();
-        assert_eq!(other.beyond_noise, None);
-        assert!(
-            other.sentence.contains("equal to the last digit"),
-            "{}",
-            other.sentence
-        );
-    }
-
-    #[test]
-    fn nothing_to_compare_is_an_error() {
-        assert_eq!(
-            compare(Figure::Mfu, &[], &[1.0]).unwrap_err().code(),
-            "too_few_values"
-        );
-        assert_eq!(
-            compare(Figure::Mfu, &[1.0], &[f64::NAN]).unwrap_err().code(),
-            "out_of_range"
-        );
+        let gib = f64::from(1_u32 << 30);
+        let memory = compare(Figure::PeakBytes, &[8.0 * gib], &[7.0 * gib]).unwrap();
+        assert_eq!(memory.noise, Noise::Within, "{}", memory.sentence);
+        let speed = compare(Figure::TokensPerSec, &[500.0], &[400.0]).unwrap();
+        assert_eq!(speed.noise, Noise::Unknown, "{}", speed.sentence);
     }
 }

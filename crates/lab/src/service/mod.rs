@@ -6,17 +6,25 @@
 //! ```text
 //! listener ── lines ──▶ service (this file: starts, stops, refuses) ──▶ task (leads an engine, or set-up)
 //!                          ▲ the task is over, the window is gone           │ notices
-//! window ◀── lines ── writer ◀──────────────── outbox ◀────────────────────┘
+//! window ◀── lines ── writer ◀─── outbox ◀─────────── audience ◀───────────┘
 //! ```
 //!
-//! The task never waits for the window: its notices go to an outbox that keeps every result and lets go of what is
-//! only passing (see `outbox`). The run's folder on disk is the truth, whatever a window has heard.
+//! The task never waits for the window: its notices go to the audience, and from there to an outbox that keeps every
+//! result and lets go of what is only passing (see `outbox`). The run's folder on disk is the truth, whatever a window has
+//! heard.
 //!
-//! The window is gone when its input ends or its output is closed. Then the engine is ended at once and the service is
-//! over within `LEAVE`; an engine whose supervisor does not manage that in time sees its own input end.
+//! A window is gone when its input ends or its output is closed. What follows depends on who hosts the service:
+//!
+//! - [`serve`] serves one window. When that is gone, the engine is ended at once and the service is over within `LEAVE`;
+//!   an engine whose supervisor does not manage that in time sees its own input end.
+//! - A [`Host`] outlives its windows: the task goes on, and a window that comes later is told all that was said of it
+//!   (see `story`).
 
+mod audience;
+mod host;
 mod notices;
 mod outbox;
+mod story;
 mod tasks;
 
 use std::{
@@ -32,15 +40,20 @@ use std::{
 
 use serde_json::Value;
 use tunesmith_protocol::{
-    Command, EngineError, Notice, RunStatus, SERVICE_VERSION, StopHow, TaskId, TaskWork, decode_command,
+    Command, EngineError, Notice, RunStatus, StopHow, TaskId, TaskWork, decode_command,
 };
 use tunesmith_setup::process::Cancel;
 
 use crate::{lines::read_lines_in_thread, stop::StopToken};
 
+pub use host::{Host, Told};
+
+use audience::Audience;
 use notices::Teller;
-use outbox::Outbox;
 use tasks::End;
+
+/// Number of a window's pipe to the service; a new one for each window.
+pub type LinkId = u64;
 
 /// How long the service may take to be over once its window is gone.
 const LEAVE: Duration = Duration::from_millis(1500);
@@ -66,12 +79,18 @@ pub struct ServiceOptions {
 
 /// Something that the service has to act on.
 enum Heard {
-    /// A line of the window.
-    Line(String),
+    /// A line of a window.
+    Line(LinkId, String),
     /// The task's thread has ended, in whatever way.
     TaskOver,
-    /// The window's input has ended, or it reads no more.
-    WindowGone,
+    /// A window's input has ended, or it reads no more.
+    WindowGone(LinkId),
+    /// The host wants a task to begin.
+    Begin(Box<TaskWork>),
+    /// The host wants the task at hand to stop.
+    Stop(StopHow),
+    /// The host wants an end to all of it.
+    Leave,
 }
 
 /// Serves one window until it is gone. When this returns, the caller has to end the process: threads that wait for the
@@ -82,38 +101,29 @@ pub fn serve(
     options: ServiceOptions,
 ) {
     let (sender, heard) = sync_channel(LINES_WAITING);
-    let gone = sender.clone();
-    let outbox = Outbox::start(output, move || {
-        // A service that is over has nobody left to tell.
-        let _ = gone.send(Heard::WindowGone);
-    });
-    outbox.send(Notice::Welcome {
-        service: SERVICE_VERSION,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        pid: std::process::id(),
-    });
-    listen(input, sender.clone());
-    let mut service = Service {
-        outbox,
-        sender,
-        options,
-        running: None,
-        last: None,
-    };
-    for heard in &heard {
-        match heard {
-            Heard::Line(line) => service.obey(&line),
-            Heard::TaskOver => service.conclude(),
-            Heard::WindowGone => break,
-        }
-    }
-    service.leave(&heard);
+    let audience = Arc::new(Audience::new(Box::new(|_| {})));
+    attach(&audience, &sender, 1, input, output);
+    Service::new(audience, sender, options, None).run(&heard);
 }
 
-/// Reads lines on a thread of its own. A line that is too long arrives in parts, none of which is a command.
-fn listen(input: impl Read + Send + 'static, sender: SyncSender<Heard>) {
+/// Connects a window: what is said reaches it from here on, and it is heard.
+fn attach(
+    audience: &Audience,
+    sender: &SyncSender<Heard>,
+    link: LinkId,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+) {
+    let gone = sender.clone();
+    audience.admit(link, output, move || {
+        // A service that is over has nobody left to tell.
+        let _ = gone.send(Heard::WindowGone(link));
+    });
+    // A line that is too long arrives in parts, none of which is a command.
+    let sender = sender.clone();
     read_lines_in_thread(input, move |line| {
-        sender.send(line.map_or(Heard::WindowGone, Heard::Line)).is_ok()
+        let heard = line.map_or(Heard::WindowGone(link), |line| Heard::Line(link, line));
+        sender.send(heard).is_ok()
     });
 }
 
@@ -146,22 +156,76 @@ struct Running {
 }
 
 struct Service {
-    outbox: Arc<Outbox>,
+    audience: Arc<Audience>,
     sender: SyncSender<Heard>,
     options: ServiceOptions,
+    /// Who is told what a window wants of the app, where there is an app around this service.
+    app: Option<host::Watch>,
     running: Option<Running>,
     /// The task that ended last: a wish to stop it comes late and harms nothing.
     last: Option<TaskId>,
 }
 
 impl Service {
-    fn obey(&mut self, line: &str) {
+    fn new(
+        audience: Arc<Audience>,
+        sender: SyncSender<Heard>,
+        options: ServiceOptions,
+        app: Option<host::Watch>,
+    ) -> Self {
+        Self {
+            audience,
+            sender,
+            options,
+            app,
+            running: None,
+            last: None,
+        }
+    }
+
+    /// Until the window is gone, or the host wants an end.
+    fn run(mut self, heard: &Receiver<Heard>) {
+        for what in heard {
+            match what {
+                // What a window said last is obeyed though it is gone, but not once another is there.
+                Heard::Line(link, line) if self.audience.is_latest(link) => self.obey(link, &line),
+                Heard::Line(..) => {}
+                Heard::TaskOver => self.conclude(),
+                Heard::WindowGone(link) => {
+                    let Some(app) = &self.app else { break };
+                    if self.audience.dismiss(link) {
+                        app(Told::WindowGone(link));
+                    }
+                }
+                Heard::Begin(work) => self.start(None, *work),
+                Heard::Stop(how) => {
+                    if let Some(running) = &self.running {
+                        running.wishes.ask(how);
+                    }
+                }
+                Heard::Leave => break,
+            }
+        }
+        self.leave(heard);
+    }
+
+    fn obey(&mut self, link: LinkId, line: &str) {
         if line.trim().is_empty() {
             return;
         }
         match decode_command(line) {
-            Ok(Command::Start { task, work }) => self.start(task, work),
+            Ok(Command::Start { task, work }) => self.start(Some(task), work),
             Ok(Command::Stop { task, how }) => self.stop(task, how),
+            Ok(Command::Use { card }) => self.options.card = card,
+            Ok(wish @ (Command::Painted | Command::Quit | Command::ShowReport { .. })) => match &self.app {
+                Some(app) => app(Told::Wish(link, &wish)),
+                None => self.refuse(
+                    None,
+                    "no_app",
+                    "this service runs alone: there is no app around it that could do this".to_owned(),
+                    &["these words are for a program that hosts the service around its window"],
+                ),
+            },
             Err(error) => self.refuse(
                 task_in(line),
                 "not_a_command",
@@ -171,19 +235,23 @@ impl Service {
         }
     }
 
-    fn start(&mut self, task: TaskId, work: TaskWork) {
+    /// Begins a task, one that the window has numbered or one of the host's.
+    fn start(&mut self, number: Option<TaskId>, work: TaskWork) {
         if let Some(running) = &self.running {
             let message = format!("task {} ({}) is still running", running.task, running.name);
             let hint = "wait until it has ended, or stop it";
-            return self.refuse(Some(task), "busy", message, &[hint]);
+            return self.refuse(number, "busy", message, &[hint]);
         }
+        let Some(task) = self.audience.begin(number, &work) else {
+            let message = "a task has had this number already".to_owned();
+            return self.refuse(number, "number_used", message, &["give each task a new number"]);
+        };
         let name = tasks::name(&work);
         let wishes = Wishes::default();
         let options = self.options.clone();
         let heard = wishes.clone();
-        let mut teller = Teller::new(task, Arc::clone(&self.outbox));
+        let mut teller = Teller::new(task, Arc::clone(&self.audience));
         let sender = self.sender.clone();
-        self.outbox.send(Notice::Started { task });
         let thread = thread::Builder::new()
             .name(name.to_owned())
             .stack_size(TASK_STACK);
@@ -226,7 +294,7 @@ impl Service {
             message,
             hints: hints.iter().map(|hint| (*hint).to_owned()).collect(),
         };
-        self.outbox.send(Notice::Refused { task, error });
+        self.audience.answer(Notice::Refused { task, error });
     }
 
     /// The task's thread is over.
@@ -246,10 +314,10 @@ impl Service {
 
     fn say_end(&mut self, task: TaskId, end: End) {
         self.last = Some(task);
-        self.outbox.send(end.notice(task));
+        self.audience.tell(task, end.notice(task));
     }
 
-    /// The window is gone: whatever runs is ended, and nothing is waited for longer than `LEAVE`.
+    /// Whatever runs is ended, and nothing is waited for longer than `LEAVE`.
     fn leave(mut self, heard: &Receiver<Heard>) {
         let deadline = Instant::now() + LEAVE;
         let left = || deadline.saturating_duration_since(Instant::now());
@@ -264,7 +332,7 @@ impl Service {
             }
         }
         // Where only its input ended, somebody may still read how the task ended.
-        self.outbox.flush(left());
+        self.audience.flush(left());
     }
 }
 

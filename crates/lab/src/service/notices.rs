@@ -11,12 +11,12 @@ use crate::{
     pipeline::{Observer, Update},
 };
 
-use super::outbox::Outbox;
+use super::audience::Audience;
 
 /// Speaks for one task.
 pub(super) struct Teller {
     task: TaskId,
-    outbox: Arc<Outbox>,
+    audience: Arc<Audience>,
     /// Which model answers at the moment.
     side: Option<Side>,
     /// The run that the task is about, once it is known.
@@ -24,13 +24,17 @@ pub(super) struct Teller {
 }
 
 impl Teller {
-    pub(super) fn new(task: TaskId, outbox: Arc<Outbox>) -> Self {
+    pub(super) fn new(task: TaskId, audience: Arc<Audience>) -> Self {
         Self {
             task,
-            outbox,
+            audience,
             side: None,
             run: None,
         }
+    }
+
+    fn tell(&self, notice: Notice) {
+        self.audience.tell(self.task, notice);
     }
 
     /// The run that the task is about.
@@ -49,11 +53,11 @@ impl Teller {
 
     pub(super) fn answered(&mut self, side: Side, answer: Answer) {
         let task = self.task;
-        self.outbox.send(Notice::Answered { task, side, answer });
+        self.tell(Notice::Answered { task, side, answer });
     }
 
     pub(super) fn log(&self, level: Level, text: impl Into<String>) {
-        self.outbox.send(Notice::Log {
+        self.tell(Notice::Log {
             task: self.task,
             level,
             text: text.into(),
@@ -65,7 +69,7 @@ impl Teller {
         // The first piece says nothing of the speed.
         let eta_secs =
             (done > 0 && secs > 1.0).then(|| total.saturating_sub(done) as f64 * secs / done as f64);
-        self.outbox.send(Notice::Progress {
+        self.tell(Notice::Progress {
             task: self.task,
             progress: Progress {
                 stage: "fetch".to_owned(),
@@ -78,7 +82,7 @@ impl Teller {
     }
 
     pub(super) fn stage(&self, stage: &str, title: String) {
-        self.outbox.send(Notice::Stage {
+        self.tell(Notice::Stage {
             task: self.task,
             stage: stage.to_owned(),
             title,
@@ -87,7 +91,7 @@ impl Teller {
 
     fn has_folder(&mut self, run: &str, folder: &Path) {
         self.is_about(run);
-        self.outbox.send(Notice::Run {
+        self.tell(Notice::Run {
             task: self.task,
             run: run.to_owned(),
             folder: folder.to_owned(),
@@ -127,7 +131,7 @@ impl Teller {
                     format!("[{}/{}] {}", command.number, command.total, command.command),
                 );
             }
-            Report::Progress(progress) => self.outbox.send(Notice::Progress {
+            Report::Progress(progress) => self.tell(Notice::Progress {
                 task: self.task,
                 progress: Progress {
                     stage: "fetch".to_owned(),
@@ -147,11 +151,11 @@ impl Observer for Teller {
         let task = self.task;
         match update {
             Update::Stage(stage) => self.stage(stage.name(), stage.title().to_owned()),
-            Update::Progress(_, progress) => self.outbox.send(Notice::Progress {
+            Update::Progress(_, progress) => self.tell(Notice::Progress {
                 task,
                 progress: progress.clone(),
             }),
-            Update::Step(step, total) => self.outbox.send(Notice::Step {
+            Update::Step(step, total) => self.tell(Notice::Step {
                 task,
                 step: step.clone(),
                 total,
@@ -159,11 +163,11 @@ impl Observer for Teller {
             Update::Piece(text) => {
                 if let Some(side) = self.side {
                     let text = text.to_owned();
-                    self.outbox.send(Notice::Piece { task, side, text });
+                    self.tell(Notice::Piece { task, side, text });
                 }
             }
             Update::Run(run, folder) => self.has_folder(run, folder),
-            Update::Finding(finding) => self.outbox.send(Notice::Finding {
+            Update::Finding(finding) => self.tell(Notice::Finding {
                 task,
                 finding: in_words(finding),
             }),
@@ -178,7 +182,7 @@ impl ExperimentObserver for Teller {
             Phase::WaitsForQuiet(sentence) | Phase::IsRepeated(sentence) => Some(sentence.clone()),
             Phase::Begins | Phase::Ended(_) => None,
         };
-        self.outbox.send(Notice::Experiment {
+        self.tell(Notice::Experiment {
             task: self.task,
             experiment: update.id.to_owned(),
             folder: update.folder.to_owned(),

@@ -5,6 +5,7 @@
 //! - A `progress` takes the place of the one before it, a `piece` joins the one before it: nothing is lost by either.
 //! - Where more than [`MOST_WAITING`] wait, the oldest `step`, `progress` or `log` makes room. The window sees a gap in
 //!   the numbers of the steps and reads the run's `events.jsonl`, which has them all; `engine.log` has the text.
+//! - What a window that comes late is told first (see `story`) waits beside that number, however much it is.
 
 use std::{
     collections::VecDeque,
@@ -25,9 +26,10 @@ pub(super) struct Outbox {
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct Queue {
     waiting: VecDeque<Notice>,
+    /// How many may wait before passing ones make room.
+    most: usize,
     /// A line is on its way.
     writing: bool,
     /// The window reads no more.
@@ -35,13 +37,19 @@ struct Queue {
 }
 
 impl Outbox {
-    /// Writes to `output` on a thread of its own; `gone` is called once when that fails.
+    /// Writes to `output` on a thread of its own, `first` before all else; `gone` is called once when that fails.
     pub(super) fn start(
+        first: Vec<Notice>,
         output: impl Write + Send + 'static,
         gone: impl FnOnce() + Send + 'static,
     ) -> Arc<Self> {
         let outbox = Arc::new(Self {
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue {
+                most: MOST_WAITING + first.len(),
+                waiting: first.into(),
+                writing: false,
+                closed: false,
+            }),
             changed: Condvar::new(),
         });
         let writer = Arc::clone(&outbox);
@@ -68,9 +76,16 @@ impl Outbox {
         drop(self.changed.wait_timeout_while(self.lock(), limit, busy));
     }
 
+    /// Nothing more is written but the line that is on its way, and the output is closed.
+    pub(super) fn close(&self) {
+        let mut queue = self.lock();
+        queue.closed = true;
+        queue.waiting.clear();
+        self.changed.notify_all();
+    }
+
     fn write_all(&self, mut output: impl Write) {
-        loop {
-            let notice = self.next();
+        while let Some(notice) = self.next() {
             // One write for a line, and none of it left behind in a buffer.
             let written = output
                 .write_all(encode(&notice).as_bytes())
@@ -82,18 +97,19 @@ impl Outbox {
                 queue.waiting.clear();
             }
             self.changed.notify_all();
-            if queue.closed {
-                return;
-            }
         }
     }
 
-    fn next(&self) -> Notice {
+    /// The next line, once there is one; `None` when there will be none.
+    fn next(&self) -> Option<Notice> {
         let mut queue = self.lock();
         loop {
+            if queue.closed {
+                return None;
+            }
             if let Some(notice) = queue.waiting.pop_front() {
                 queue.writing = true;
-                return notice;
+                return Some(notice);
             }
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
@@ -119,7 +135,7 @@ impl Queue {
             (Some(last @ Notice::Progress { .. }), notice @ Notice::Progress { .. }) => *last = notice,
             (_, notice) => self.waiting.push_back(notice),
         }
-        if self.waiting.len() > MOST_WAITING
+        if self.waiting.len() > self.most
             && let Some(oldest) = self.waiting.iter().position(is_passing)
         {
             self.waiting.remove(oldest);
@@ -170,6 +186,10 @@ mod tests {
     }
 
     fn bench() -> Bench {
+        bench_with(Vec::new())
+    }
+
+    fn bench_with(first: Vec<Notice>) -> Bench {
         let (allow, allowed) = channel();
         let (sender, lines) = channel();
         let (tell, gone) = channel();
@@ -178,7 +198,7 @@ mod tests {
             lines: sender,
         };
         Bench {
-            outbox: Outbox::start(window, move || {
+            outbox: Outbox::start(first, window, move || {
                 let _ = tell.send(());
             }),
             allow,
@@ -190,8 +210,9 @@ mod tests {
     impl Bench {
         /// Everything that waits, as the window reads it.
         fn read_all(&self) -> Vec<Notice> {
-            for _ in 0..=2 * MOST_WAITING {
-                self.allow.send(()).unwrap();
+            for _ in 0..=4 * MOST_WAITING {
+                // A window that is gone needs no leave.
+                let _ = self.allow.send(());
             }
             self.outbox.flush(Duration::from_secs(20));
             self.lines
@@ -293,5 +314,26 @@ mod tests {
         bench.outbox.send(log(1));
         bench.outbox.flush(Duration::from_secs(20));
         assert!(bench.outbox.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn what_a_late_window_is_told_first_makes_no_room_and_takes_none() {
+        let first: Vec<Notice> = (0..2 * MOST_WAITING).map(log).collect();
+        let bench = bench_with(first.clone());
+        for n in 0..MOST_WAITING - 1 {
+            bench.outbox.send(refused(n as u64));
+        }
+        let read = bench.read_all();
+        assert_eq!(read[..first.len()], first);
+        assert_eq!(read.len(), 3 * MOST_WAITING - 1);
+    }
+
+    #[test]
+    fn a_closed_outbox_lets_go_of_its_output() {
+        let bench = bench();
+        bench.outbox.close();
+        bench.gone.recv_timeout(Duration::from_secs(20)).unwrap();
+        bench.outbox.send(log(1));
+        assert!(bench.read_all().is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::{path::Path, time::Instant};
 use serde_json::{Value, json};
 use tunesmith_models::hub::{Hub, HubId};
 use tunesmith_probe::LIVE;
-use tunesmith_protocol::{EngineError, Level, PromptText, RunStatus, Sampling, Side, TaskWork};
+use tunesmith_protocol::{EngineError, Level, PromptText, RunStatus, Sampling, Side, TaskWork, Trainer};
 use tunesmith_setup::environments::Engine;
 use tunesmith_setup::knowledge::Knowledge;
 use tunesmith_setup::plan::{DeviceChoice, Plan, PlanRequest, plan};
@@ -18,7 +18,7 @@ use crate::{
     recipe::{DEFAULT_MODEL, Recipe},
     report_input::{ReportFiles, report_if_trained, write_report},
     run::{Run, RunState},
-    supervisor::Failure,
+    supervisor::{EngineLocation, Failure},
 };
 
 use super::{ServiceOptions, Wishes, notices::Teller};
@@ -80,7 +80,16 @@ pub(super) fn carry_out(
             recipe,
             device,
             evaluate,
-        } => bench.train(&recipe, device, evaluate, teller),
+            trainer,
+            threads,
+        } => {
+            let how = How {
+                evaluate,
+                trainer,
+                threads,
+            };
+            bench.train(&recipe, device, &how, teller)
+        }
         TaskWork::Fetch { model } => bench.fetch(&model, teller),
         TaskWork::Resume { run } => bench.resume(&run, teller),
         TaskWork::Answer {
@@ -156,6 +165,13 @@ fn device_choice(card: Option<String>) -> DeviceChoice {
     }
 }
 
+/// How a recipe is trained, beside what it says itself.
+struct How {
+    evaluate: bool,
+    trainer: Trainer,
+    threads: Option<usize>,
+}
+
 /// What every task works with.
 struct Bench<'a> {
     options: &'a ServiceOptions,
@@ -197,13 +213,19 @@ impl Bench<'_> {
         &self,
         recipe: &str,
         device: Option<String>,
-        evaluate: bool,
+        how: &How,
         teller: &mut Teller,
     ) -> Result<Came, LabError> {
         let recipe = Recipe::parse(recipe, "the recipe")?;
+        let settings = self.settings(device)?;
         let settings = Settings {
-            evaluate,
-            ..self.settings(device)?
+            evaluate: how.evaluate,
+            trainer: match how.trainer {
+                Trainer::Native => None,
+                Trainer::Hf => Some(EngineLocation::transformers(&settings.folders)?),
+            },
+            threads: how.threads.or(settings.threads),
+            ..settings
         };
         // What is measured is the device that trains.
         let device = settings.device.as_ref().unwrap_or(&recipe.train.device);

@@ -88,7 +88,7 @@ impl SupervisorError {
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::NoEngine { .. } => vec![
-                "build it with `cargo xtask quickstart`, or point TUNESMITH_ENGINE at the program".to_owned(),
+                "it lies beside the other programs of a package: install that again, or build it with `cargo xtask quickstart`; TUNESMITH_ENGINE names another one".to_owned(),
             ],
             Self::Torch { hints, .. } => hints.clone(),
             Self::NoPython => vec![

@@ -301,7 +301,7 @@ fn no_hello(what: &str, tail: Tail) -> SupervisorError {
     let last_lines = tail.lines();
     let mut hints = known_fault::hints(&last_lines);
     hints.push(
-        "its last lines say why; if a library was not found, run the set-up again with `cargo xtask quickstart`"
+        "its last lines say why; if a library was not found, run the set-up again with `tunesmith setup --apply`"
             .to_owned(),
     );
     SupervisorError::NoHello {

@@ -22,7 +22,7 @@ use crate::explain::Faults;
 pub use flags::{AOTRITON, Action, AttentionIs, Circumstances, Flag, Harm, HarmLevel, OVERRIDE, Rule, When};
 pub use holders::{HolderRow, HolderWords, Holders};
 pub use packages::{OverrideLine, PackageSet, Packages};
-pub(crate) use reading::KnowledgeFile;
+pub(crate) use reading::{KnowledgeFile, use_in_place};
 pub use reading::{AsOf, KnowledgeError, Text};
 pub use recipes::{RecipeKind, RecipeRow};
 pub(crate) use targets::within as in_range;
@@ -94,6 +94,17 @@ pub fn cards(folder: Option<&Path>) -> Result<CardTable, KnowledgeError> {
         key: error.key,
         message: error.message,
     })
+}
+
+/// The newest date of a row of the built-in files: what is older than them replaces none.
+pub(crate) fn built_in_as_of() -> String {
+    [CARDS, TARGETS, FLAGS, PACKAGES, RECIPES, FAULTS, HOLDERS]
+        .into_iter()
+        .flat_map(|(_, text)| text.split("as_of = \"").skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .max()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn find(folder: Option<&Path>, (name, built_in): (&str, &str)) -> Result<KnowledgeFile, KnowledgeError> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,15 @@ impl KnowledgeError {
     }
 }
 
+/// The folder whose files take the place of the built-in ones in this process, where one does.
+static IN_PLACE: OnceLock<PathBuf> = OnceLock::new();
+
+/// From here on the files of this folder take the place of the built-in ones. The first call counts.
+pub(crate) fn use_in_place(folder: PathBuf) {
+    // A second one would change what is known while it is used.
+    let _ = IN_PLACE.set(folder);
+}
+
 /// One file, the user's or the program's.
 pub(crate) struct KnowledgeFile {
     name: String,
@@ -73,7 +83,7 @@ pub(crate) struct KnowledgeFile {
 impl KnowledgeFile {
     /// The file `name` of the user's folder, else the one that came with the program.
     pub(crate) fn find(folder: Option<&Path>, name: &str, built_in: &str) -> Result<Self, KnowledgeError> {
-        if let Some(folder) = folder {
+        if let Some(folder) = folder.or_else(|| IN_PLACE.get().map(PathBuf::as_path)) {
             let path = folder.join(name);
             match fs::read_to_string(&path) {
                 Ok(text) => {

@@ -101,3 +101,26 @@ fn of_a_model_that_is_not_known_nothing_is_advised() {
         advice.reason
     );
 }
+
+#[test]
+fn four_bits_are_offered_to_the_second_engine_where_bitsandbytes_has_code_for_the_device() {
+    // So little that nothing fits, and what is nearest comes first.
+    let recipe = changed("quickstart", &["train.memory_limit=\"300 MiB\""]);
+    let wish = Wish {
+        recipe: &recipe,
+        device: None,
+        engine: Engine::Hf,
+        rows: None,
+    };
+    let bases = |bench: &Bench| -> Vec<Quantization> {
+        let advice = advise(&wish, &bench.known(&[], Some(300 << 20))).unwrap();
+        assert_eq!(advice.choice, None);
+        advice.choices.iter().map(|choice| choice.quantization).collect()
+    };
+    assert_eq!(bases(&Bench::card()).first(), Some(&Quantization::Nf4));
+    let on_processor = bases(&Bench::processor());
+    assert!(
+        !on_processor.is_empty() && !on_processor.contains(&Quantization::Nf4),
+        "{on_processor:?}"
+    );
+}

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tunesmith_probe::{CardTable, LIVE, System, detect, machine};
+use tunesmith_setup::{ALLOCATOR_VARIABLES, without_memory_fraction};
 
 use crate::{
     files::{canonical_json, sha256_hex},
@@ -35,6 +36,11 @@ pub struct Conditions {
     pub torch: Option<String>,
     /// Variables that change what torch or a driver does.
     pub flags: BTreeMap<String, String>,
+    /// How torch's allocator for a card was told to work, where one was measured and it was told. It decides what the card
+    /// holds beside the tensors, which is measured (X10). How much it may take is no part of it: that changes what fits, and
+    /// differs from run to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocator: Option<String>,
     /// Version of this program.
     pub tunesmith: String,
 }
@@ -53,21 +59,22 @@ impl Conditions {
             }
         };
         let mut flags = surroundings::environment();
-        for (name, value) in settings.engine.variables() {
-            // A limit of memory changes what fits and not how fast it is; runs differ in it.
-            if !surroundings::is_telling(name) || name.ends_with("_ALLOC_CONF") {
-                continue;
-            }
+        let variables = settings.engine.variables();
+        for (name, value) in variables.filter(|(name, _)| surroundings::is_telling(name)) {
             match value {
                 Some(value) => flags.insert(name.to_owned(), value.to_owned()),
                 None => flags.remove(name),
             };
         }
+        // Of these the first that is set counts alone, and part of it is a limit.
+        flags.retain(|name, _| !ALLOCATOR_VARIABLES.contains(&name.as_str()));
+        let allocator = without_memory_fraction(&settings.engine.allocator_setting());
         Self {
             device: device.to_owned(),
             threads: settings.threads_for(device),
             torch: settings.engine.torch_version().map(str::to_owned),
             flags,
+            allocator: Some(allocator).filter(|setting| on_card && !setting.is_empty()),
             tunesmith: env!("CARGO_PKG_VERSION").to_owned(),
             ..Self::of(&system, on_card)
         }
@@ -166,6 +173,18 @@ impl Conditions {
         }
         one("torch", &|of| told(&of.torch));
         one("version of Tunesmith", &|of| of.tunesmith.clone());
+        if self.allocator != now.allocator {
+            let setting = |of: &Self| {
+                of.allocator
+                    .clone()
+                    .unwrap_or_else(|| "torch's own choice".to_owned())
+            };
+            changes.push(format!(
+                "the allocator's setting is {} now, it was {}, and what a card holds beside the tensors changes with it",
+                setting(now),
+                setting(self)
+            ));
+        }
         let names: std::collections::BTreeSet<&String> = self.flags.keys().chain(now.flags.keys()).collect();
         for name in names {
             match (self.flags.get(name), now.flags.get(name)) {
@@ -241,6 +260,22 @@ mod tests {
                 "TORCH_BLAS_PREFER_HIPBLASLT is 1 now, it was 0",
             ]
         );
+    }
+
+    #[test]
+    fn another_setting_of_the_allocator_is_told_with_what_it_changes() {
+        let then = of_the_xtx();
+        let now = Conditions {
+            allocator: Some("expandable_segments:True".to_owned()),
+            ..of_the_xtx()
+        };
+        assert_eq!(
+            then.changes(&now),
+            [
+                "the allocator's setting is expandable_segments:True now, it was torch's own choice, and what a card holds beside the tensors changes with it"
+            ]
+        );
+        assert_ne!(then.hash(), now.hash());
     }
 
     #[test]

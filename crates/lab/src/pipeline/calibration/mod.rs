@@ -5,6 +5,7 @@
 //! say why.
 
 mod conditions;
+mod products;
 mod quiet;
 mod variants;
 
@@ -32,6 +33,8 @@ use crate::{
 use super::{LabError, Observer, Settings, Stage, StageRun, Update, prepare::shape_of, surroundings};
 
 pub use conditions::Conditions;
+pub(crate) use products::PRODUCTS_SECS;
+pub use products::measure_products;
 
 /// A calibration on disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -262,6 +265,7 @@ fn job(settings: &Settings, device: &str, full: bool) -> CalibrateJob {
         },
         stages,
         linears: own_linears(settings),
+        linear_tokens: None,
     }
 }
 
@@ -388,6 +392,7 @@ mod tests {
             engine: plain.engine.clone().with_variable(name, "1"),
             ..plain.clone()
         };
+        // A processor has another allocator.
         let limited = with("PYTORCH_CUDA_ALLOC_CONF");
         assert!(stored_calibration(&limited, "cpu").is_some());
         let flagged = with("TORCH_BLAS_PREFER_HIPBLASLT");
@@ -396,6 +401,30 @@ mod tests {
             stale_calibrations(&flagged, "cpu")[0].reasons,
             ["TORCH_BLAS_PREFER_HIPBLASLT is 1 now, it was not set"]
         );
+    }
+
+    #[test]
+    fn how_the_allocator_works_is_a_condition_of_a_card_and_how_much_it_may_take_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        let plain = settings(home.path());
+        let with = |setting: &str| Settings {
+            engine: plain
+                .engine
+                .clone()
+                .with_variable("PYTORCH_CUDA_ALLOC_CONF", setting),
+            ..plain.clone()
+        };
+        let now = |settings: &Settings| Conditions::now(settings, "cuda:0");
+        let limited = with("per_process_memory_fraction:0.5");
+        assert_eq!(now(&limited).allocator, None);
+        let growing = with("expandable_segments:True,per_process_memory_fraction:0.5");
+        assert_eq!(
+            now(&growing).allocator.as_deref(),
+            Some("expandable_segments:True")
+        );
+        assert_eq!(now(&limited).flags, now(&growing).flags);
+        assert_ne!(now(&limited).hash(), now(&growing).hash());
+        assert_eq!(Conditions::now(&growing, "cpu").allocator, None);
     }
 
     #[test]
