@@ -103,6 +103,15 @@ impl<'a> Pair<'a> {
                 one.name, other.name
             );
             reasons.push(reason("Speed, memory, loss and scores", why));
+            return;
+        }
+        if let (Some(steps), Some(others)) = (one.compared_steps, other.compared_steps)
+            && steps != others
+        {
+            let why = format!(
+                "the time box left {steps} timed steps in the first and {others} in the second: a shorter window reads higher"
+            );
+            reasons.push(reason("Speed and loss", why));
         }
     }
 

@@ -87,6 +87,11 @@ fn texts(input: &mut ReportInput) -> Vec<&mut String> {
         ]);
         all.extend(experiment.runs.iter_mut().filter_map(|run| run.reason.as_mut()));
         all.extend(experiment.notes.iter_mut());
+        let steps = experiment
+            .ladder
+            .iter_mut()
+            .flat_map(|ladder| &mut ladder.gap.steps);
+        all.extend(steps.map(|step| &mut step.why));
         let comparison = &mut experiment.comparison;
         for arm in &mut comparison.arms {
             all.extend(

@@ -74,6 +74,13 @@ pub(crate) fn counting_rules(record: &ReportInput) -> Vec<CountingRule> {
              exploratory where an arm was not repeated.",
         ),
         (
+            "Where the time goes",
+            "each level of the ladder is measured by itself on one model, device and number format, and counts useful work alone: products \
+             their own operations, forward and for the input's gradient, from a cold cache and of as many tokens as a pass has; a training what \
+             LoRA needs. A loss is the level before less the level; the losses add up to the whole gap. Writing answers one at a time is told in \
+             tokens a second, prompts not counted, and is no level.",
+        ),
+        (
             "Scores",
             "execution match: the query runs and its rows equal those of the gold query. Exact match: equal after \
              normalising case, quotes and spacing. Executes: runs without an error. One point is one percent of the questions.",
@@ -198,7 +205,7 @@ fn of_a_training(training: &TrainingRecord, all: &mut Vec<String>) {
 }
 
 /// Words of the trade, in the order in which a report uses them.
-pub(crate) const GLOSSARY: [(&str, &str); 22] = [
+pub(crate) const GLOSSARY: [(&str, &str); 23] = [
     (
         "Execution match",
         "share of questions whose query gives the same rows as the gold query when both are run.",
@@ -252,6 +259,10 @@ pub(crate) const GLOSSARY: [(&str, &str); 22] = [
     (
         "Recomputation",
         "computing parts of the forward pass again in the backward pass instead of keeping them: slower, less memory.",
+    ),
+    (
+        "Waterfall",
+        "a chart of what is lost from level to level: the losses lie end to end and add up to the whole gap between peak and training.",
     ),
     ("GiB", "2³⁰ bytes, 7 % more than a GB."),
     (

@@ -1,8 +1,12 @@
-//! Made-up experiments: two arms, and a sweep of which one run fails.
+//! Made-up experiments: two arms, a sweep of which one run fails, and where the time goes.
 
 use std::collections::BTreeMap;
 
-use tunesmith_measure::comparison::{Change, Claim, Design, Measured, Metric, Quantity, compare};
+use tunesmith_measure::comparison::{
+    ArmFigure, ArmSummary, Change, Claim, Design, Measured, Metric, Quantity, compare,
+};
+use tunesmith_measure::gap::{self, Around, Measures};
+use tunesmith_measure::{Spread, Tflops};
 use tunesmith_report::{ExperimentRecord, ExperimentRun, LossPoint, ReportInput};
 
 use crate::{card::card, noise};
@@ -74,6 +78,90 @@ pub(crate) fn sweep() -> anyhow::Result<ReportInput> {
         experiment: Some(sweep),
         repeat: Some("tunesmith experiment run synthetic-sweep".into()),
         ..card()?
+    })
+}
+
+/// The published card's peak and trainings by what LoRA needs, with synthetic products between them.
+pub(crate) fn ladder() -> anyhow::Result<ReportInput> {
+    let recompute = Change {
+        key: "train.recompute".into(),
+        from: "none".into(),
+        to: "layer".into(),
+    };
+    let arms = [
+        (Measures::Training, "training", Metric::UsefulTflops, 19.1),
+        (
+            Measures::Training,
+            "layers computed again",
+            Metric::UsefulTflops,
+            14.1,
+        ),
+        (
+            Measures::Products,
+            "its products alone",
+            Metric::ProductsTflops,
+            61.0,
+        ),
+        (
+            Measures::Decoding,
+            "answers, one at a time",
+            Metric::DecodeTokensPerSec,
+            46.2,
+        ),
+    ];
+    let summaries: Vec<ArmSummary> = arms
+        .iter()
+        .enumerate()
+        .map(|(arm, (_, name, metric, mean))| {
+            let values: Vec<f64> = (0..3)
+                .map(|round| mean * (1.0 + 0.02 * (noise(100 + 10 * arm as u64 + round) - 0.5)))
+                .collect();
+            let changes = if arm == 1 {
+                vec![recompute.clone()]
+            } else {
+                Vec::new()
+            };
+            ArmSummary {
+                name: (*name).into(),
+                changes,
+                runs: values.len(),
+                figures: Spread::of(&values)
+                    .map(|spread| (*metric, ArmFigure { spread, values }))
+                    .into_iter()
+                    .collect(),
+            }
+        })
+        .collect();
+    let base = card()?;
+    let levels: Vec<(Measures, &ArmSummary)> = arms
+        .iter()
+        .map(|(measures, ..)| *measures)
+        .zip(&summaries)
+        .collect();
+    let ladder = gap::ladder(
+        &levels,
+        &Around {
+            dtype: base.dtype,
+            peak: Some(Tflops(101.5)),
+            copy: base.calibration.as_ref().map(|calibration| calibration.copy),
+            token_bytes: Some(6_171_877_376),
+        },
+    )?;
+    let none: &[(&str, &str, &str)] = &[];
+    let shell = experiment_of(
+        "where-time-goes",
+        "Where the time goes",
+        "Between what this card can multiply and what a training achieves, what eats the difference?",
+        &[("training", &[1492.0, 1490.0, 1495.0], 12.5, none)],
+    );
+    Ok(ReportInput {
+        experiment: Some(ExperimentRecord {
+            ladder: Some(ladder),
+            notes: Vec::new(),
+            ..shell
+        }),
+        repeat: Some("tunesmith experiment run where-time-goes".into()),
+        ..base
     })
 }
 
@@ -159,10 +247,12 @@ fn experiment_of(name: &str, title: &str, question: &str, arms: &[ArmOf<'_>]) ->
         model: "A synthetic model".into(),
         planned_runs: runs.len(),
         comparison: compare(&design, &measured),
+        compared_steps: Some(20),
         runs,
         notes: vec![
             "4-bit here is Tunesmith's own tensor path: the verdict is on it, and not on the card".into(),
         ],
         drift: Vec::new(),
+        ladder: None,
     }
 }

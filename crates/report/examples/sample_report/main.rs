@@ -1,6 +1,6 @@
 //! Writes sample reports in every form, to look at their layout: `cargo run -p tunesmith-report --example sample_report -- FOLDER [report.json]`.
 //!
-//! With a `report.json` it renders that report again. Without one it makes up a training, two experiments and a calibration whose every
+//! With a `report.json` it renders that report again. Without one it makes up a training, three experiments and a calibration whose every
 //! title says that they are synthetic: nothing in them was measured anywhere.
 
 mod card;
@@ -24,6 +24,7 @@ fn main() -> anyhow::Result<()> {
             ("training", Report::new(training::training()?)),
             ("experiment", Report::new(experiments::experiment()?)),
             ("sweep", Report::new(experiments::sweep()?)),
+            ("ladder", Report::new(experiments::ladder()?)),
             ("calibration", Report::new(card::card()?)),
         ],
     };

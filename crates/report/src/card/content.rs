@@ -1,6 +1,7 @@
 //! What stands on the card: words and numbers, from the same views as the page.
 
 use tunesmith_measure::comparison::Effect;
+use tunesmith_measure::gap::Ladder;
 use tunesmith_measure::practical_peak;
 
 use crate::draw::{ChartPoint, LineChart};
@@ -157,6 +158,10 @@ impl Content {
         } else {
             experiment.title.clone()
         };
+        if let Some(ladder) = &experiment.ladder {
+            self.ladder(ladder);
+            return;
+        }
         let first = leading(&experiment.comparison).and_then(|pair| Some((pair, pair.figures.first()?)));
         if let Some((pair, figure)) = first {
             let better = match figure.effect {
@@ -211,6 +216,27 @@ impl Content {
                 Drawing::Nothing("fewer than two arms have a run that counts".to_owned()),
             ),
         };
+    }
+
+    fn ladder(&mut self, ladder: &Ladder) {
+        let gap = &ladder.gap;
+        if let Some(last) = gap.steps.last() {
+            self.figure = percent(last.peak_share);
+            self.unit = format!("of the peak is useful work: {}", last.name);
+        }
+        self.notes = vec![
+            format!(
+                "{} TFLOPS of {} products",
+                number(gap.peak.0),
+                ladder.dtype.name()
+            ),
+            format!("{} TFLOPS lost on the way", number(gap.lost_tflops)),
+        ];
+        "Useful work, level by level".clone_into(&mut self.drawing_title);
+        self.drawing = view::waterfall_of(ladder).svg().map_or_else(
+            || Drawing::Nothing("no level could be drawn".to_owned()),
+            Drawing::Chart,
+        );
     }
 
     fn calibration(&mut self, record: &ReportInput) {

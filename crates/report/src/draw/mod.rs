@@ -10,6 +10,7 @@ mod pareto;
 mod scores;
 mod spread;
 mod sweep;
+mod waterfall;
 
 pub(crate) use chart::{ChartPoint, LineChart, Reference};
 pub(crate) use composition::{Part, Stack};
@@ -18,6 +19,7 @@ pub(crate) use pareto::{Pareto, ParetoPoint};
 pub(crate) use scores::{ScoreRow, scores};
 pub(crate) use spread::{SpreadBars, SpreadRow};
 pub(crate) use sweep::{Knob, KnobPoint, Sweep};
+pub(crate) use waterfall::{Level, Waterfall};
 
 /// Width of every drawing, in its own units: half of the page's column, so that text is as large as the page's.
 pub(crate) const WIDTH: f64 = 508.0;

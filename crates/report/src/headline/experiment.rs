@@ -19,6 +19,24 @@ pub(super) fn headline(experiment: &ExperimentRecord) -> Headline {
         .iter()
         .map(|result| format!("Pass criterion, written before: {}", result.sentence))
         .collect();
+    if let Some(ladder) = &experiment.ladder {
+        let losses = ladder.gap.steps.iter().filter(|step| step.lost_share > 0.0);
+        details.extend(losses.map(|step| {
+            format!(
+                "On the way to \"{}\" {} of the peak are lost: {}",
+                step.name,
+                percent(step.lost_share),
+                step.why
+            )
+        }));
+        details.extend(experiment.notes.iter().cloned());
+        let verdict = if missed(comparison) {
+            Verdict::Warn
+        } else {
+            Verdict::Ok
+        };
+        return Headline::new(verdict, capitalised(&ladder.sentence), details);
+    }
     let leading = leading(comparison);
     let first = leading.and_then(|pair| pair.figures.first());
     if let (None, Some(drift)) = (first, experiment.drift.first()) {
@@ -48,17 +66,19 @@ pub(super) fn headline(experiment: &ExperimentRecord) -> Headline {
         ));
     }
     details.extend(experiment.notes.iter().cloned());
-    let missed = comparison
-        .criteria
-        .iter()
-        .any(|result| result.verdict == ClaimVerdict::Miss);
     let verdict = match first.effect {
-        _ if missed => Verdict::Warn,
+        _ if missed(comparison) => Verdict::Warn,
         Effect::Better | Effect::Worse => Verdict::Ok,
         Effect::WithinNoise => Verdict::Note,
         Effect::Exploratory => Verdict::Unknown,
     };
     Headline::new(verdict, sentence(pair, first), details)
+}
+
+/// Whether something that had to hold does not.
+fn missed(comparison: &Comparison) -> bool {
+    let mut criteria = comparison.criteria.iter();
+    criteria.any(|result| result.verdict == ClaimVerdict::Miss)
 }
 
 /// The pair that a report opens with: of two arms the one that there is; of more the first that is better than the base by more than

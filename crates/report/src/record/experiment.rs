@@ -1,7 +1,7 @@
 //! An experiment: what was compared, every run that was made for it, failures included, and what they came to.
 
 use serde::{Deserialize, Serialize};
-use tunesmith_measure::comparison::Comparison;
+use tunesmith_measure::{comparison::Comparison, gap::Ladder};
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,12 +29,18 @@ pub struct ExperimentRecord {
     pub runs: Vec<ExperimentRun>,
     /// What they came to.
     pub comparison: Comparison,
+    /// Timed steps of a run over which the arms are compared (M10, M11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_steps: Option<u64>,
     /// What a reader of the verdict must know, e.g. whose kernels were measured: it never speaks for the card.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Of a long run: how its speed went, a sentence a run.
     #[serde(default)]
     pub drift: Vec<String>,
+    /// Where the time goes, of an experiment that asked it (M5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ladder: Option<Ladder>,
 }
 
 impl ExperimentRecord {
@@ -64,7 +70,7 @@ pub struct ExperimentRun {
     pub reason: Option<String>,
     /// Whether its figures count.
     pub counts: bool,
-    /// Memory that it should need by formula, in bytes.
+    /// Memory that a step of it should need by formula, in bytes: what the allocator then measures.
     #[serde(default)]
     pub predicted_bytes: Option<u64>,
     /// Most memory that it held, in bytes.

@@ -3,11 +3,12 @@
 use serde::Serialize;
 use tunesmith_measure::calibration::{outside_allocator_bytes, sustainment};
 use tunesmith_measure::comparison::Metric;
+use tunesmith_measure::gap::Ladder;
 use tunesmith_measure::{Gib, TrainingSummary, practical_peak};
 use tunesmith_protocol::DType;
 
 use super::experiment::{metric_unit, metric_words, sd_words};
-use crate::format::{count, duration, number, percent, plural};
+use crate::format::{capitalised, count, duration, number, percent, plural};
 use crate::{ExperimentRecord, ReportInput, TrainingRecord};
 
 /// A key figure: number and unit, and what to know about it.
@@ -165,6 +166,9 @@ pub(crate) fn figures(record: &ReportInput) -> Vec<Figure> {
 
 /// Of each arm the most important figure, the first arm first; others are in the table.
 fn of_an_experiment(experiment: &ExperimentRecord) -> Vec<Figure> {
+    if let Some(ladder) = &experiment.ladder {
+        return of_a_ladder(ladder);
+    }
     let comparison = &experiment.comparison;
     let metric = comparison
         .pairs
@@ -182,6 +186,7 @@ fn of_an_experiment(experiment: &ExperimentRecord) -> Vec<Figure> {
                 ),
                 None => "one run, so without any spread".to_owned(),
             },
+            None if arm.runs > 0 => "it measures something else".to_owned(),
             None => "no run that counts".to_owned(),
         };
         let value = figure.map(|figure| metric_words(metric, figure.spread.mean));
@@ -200,6 +205,29 @@ fn of_an_experiment(experiment: &ExperimentRecord) -> Vec<Figure> {
         },
     );
     arms.chain([runs]).collect()
+}
+
+/// The peak, the first levels, the whole gap.
+fn of_a_ladder(ladder: &Ladder) -> Vec<Figure> {
+    let gap = &ladder.gap;
+    let peak = Figure::new(
+        "Measured peak",
+        Some(number(gap.peak.0)),
+        "TFLOPS",
+        &format!("large square products in {}", ladder.dtype.name()),
+    );
+    let levels = gap.steps.iter().take(3).map(|step| {
+        let note = format!("{} of the peak", percent(step.peak_share));
+        let reached = Some(number(step.reached.mean));
+        Figure::new(&capitalised(&step.name), reached, "TFLOPS", &note)
+    });
+    let whole = Figure::new(
+        "The whole gap",
+        Some(number(gap.lost_tflops)),
+        "TFLOPS",
+        &format!("{} of the peak", percent(gap.lost_share)),
+    );
+    [peak].into_iter().chain(levels).chain([whole]).collect()
 }
 
 fn of_a_calibration(record: &ReportInput) -> Vec<Figure> {

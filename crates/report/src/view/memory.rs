@@ -123,12 +123,13 @@ fn predicted(need: &MemoryNeed, measured: Option<u64>) -> ChartView {
     }
 }
 
-/// The allocator knows nothing of driver and libraries, so that part is left out of the comparison.
+/// What an engine measures is what its allocator held in a step: it knows nothing of driver and libraries, and the checks
+/// before the first step and answers are not in it.
 fn predicted_sentence(need: &MemoryNeed, measured: Option<u64>) -> String {
-    let held = need.total_bytes() - need.context_bytes;
+    let held = need.step_bytes();
     match measured {
         Some(measured) if measured > 0 => format!(
-            "Without driver and libraries, of which the allocator knows nothing, {} GiB were predicted and {} measured: {}.",
+            "Of a step, without driver and libraries, {} GiB were predicted and {} measured: {}.",
             number(Gib::from_bytes(held).0),
             number(Gib::from_bytes(measured).0),
             signed_percent(held as f64 / measured as f64 - 1.0)

@@ -31,7 +31,7 @@ use telemetry::TelemetryView;
 use training::{MfuTable, StepTable, charts, invalid_steps};
 
 pub(crate) use evaluation::EvaluationView;
-pub(crate) use experiment::{best_bars, pareto_of};
+pub(crate) use experiment::{best_bars, pareto_of, waterfall_of};
 pub use experiment::{effect_words, metric_unit, metric_words, p_words};
 pub use figures::Figure;
 pub(crate) use figures::{figures, speed_sentence, tokens_sentence};

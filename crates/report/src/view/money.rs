@@ -45,9 +45,9 @@ impl MoneyView {
                 "The card took {} W while it was read, which is too little of the time to tell its energy.",
                 number(watts)
             ),
-            (None, _) => "No sensor told power or energy, so what the training used is unknown.".to_owned(),
+            (None, _) => "Not measured: no sensor told power or energy, so what the training used is unknown.".to_owned(),
         };
-        let unread = "no sensor told";
+        let unread = "not measured: no sensor told";
         let unstated = "give --tariff, the price of a kilowatt-hour";
         let no_card = "give --card-price and --card-hours";
         let row = |name: &str, value: Option<String>, unit: &str, missing: &str| {

@@ -109,6 +109,15 @@ fn reports_of_different_things_are_never_compared() {
     other.config_hash = "0".repeat(64);
     let found = comparable(&one, &Report::new(compared(other)));
     assert!(found[0].why.starts_with("another experiment"), "{found:?}");
+    let mut shorter = experiment();
+    shorter.compared_steps = Some(8);
+    let found = comparable(&one, &Report::new(compared(shorter)));
+    assert!(
+        found[0]
+            .why
+            .contains("20 timed steps in the first and 8 in the second"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -5,8 +5,8 @@ use tunesmith_protocol::RunStatus;
 use tunesmith_report::{EngineRecord, RecipeRecord, Report, ReportInput, Verdict};
 
 use crate::support::{
-    assert_self_contained, compared, experiment, experiment_of, html, input, measured, steps, summary,
-    trained,
+    assert_self_contained, compared, experiment, experiment_of, html, input, ladder, measured, steps,
+    summary, trained,
 };
 
 #[test]
@@ -182,6 +182,45 @@ fn an_experiments_page_has_every_table_and_drawing() {
     }
     assert_self_contained(&page);
     assert!(!page.contains("NaN"));
+}
+
+#[test]
+fn where_the_time_goes_is_a_waterfall_with_its_table_and_what_stands_beside() {
+    let record = ladder();
+    let gap = &record.ladder.as_ref().unwrap().gap;
+    let page = html(compared(record.clone()));
+    for text in [
+        "Where the time goes",
+        "Of the 0.140 TFLOPS that large matrix products in f32 reach here",
+        "class=\"chart waterfall\"",
+        "0.0400 ± 0.0020",
+        "train.recompute: none → layer",
+        "the whole gap",
+        "20.0 ± 0.50 tokens a second over 3 runs",
+        "of what copies within the memory reach",
+        "Reinforcement learning (GRPO): this engine has no such training",
+        "Useful speed, TFLOPS",
+    ] {
+        assert!(page.contains(text), "missing: {text}");
+    }
+    assert_eq!(page.matches("class=\"lost\"").count(), gap.steps.len());
+    assert!(!page.contains("NaN"));
+    assert_self_contained(&page);
+    // Where nobody asked, useful work is not shown: it is MFU without a peak.
+    assert!(!html(compared(experiment())).contains("Useful speed"));
+
+    let report = Report::new(compared(record));
+    assert!(report.headline.sentence.starts_with("Of the 0.140 TFLOPS"));
+    assert_eq!(report.headline.verdict, Verdict::Ok);
+    let figures = report.preview().figures;
+    assert_eq!(figures.len(), 5);
+    assert_eq!(
+        (figures[0].label.as_str(), figures[4].label.as_str()),
+        ("Measured peak", "The whole gap")
+    );
+    assert_eq!(figures[4].value, "0.110");
+    let again = Report::from_json(&report.to_json().unwrap()).unwrap();
+    assert_eq!(again.record.experiment, report.record.experiment);
 }
 
 #[test]

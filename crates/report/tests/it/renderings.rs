@@ -2,7 +2,7 @@
 
 use tunesmith_report::{CARD_HEIGHT, CARD_WIDTH, Format, Report, write_as};
 
-use crate::support::{compared, experiment, experiment_of, input, measured, trained};
+use crate::support::{compared, experiment, experiment_of, input, ladder, measured, trained};
 
 #[test]
 fn markdown_has_the_words_of_the_page_and_no_mark_up_of_others() {
@@ -24,6 +24,15 @@ fn markdown_has_the_words_of_the_page_and_no_mark_up_of_others() {
     let text = Report::new(compared(experiment())).to_markdown().unwrap();
     assert!(
         text.contains("| nf4 | Tokens a second |") && text.contains("| 0.041 |"),
+        "{text}"
+    );
+    let text = Report::new(compared(ladder())).to_markdown().unwrap();
+    assert!(
+        text.contains("### Where the time goes") && text.contains("| its products \\| alone |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| the whole gap |") && text.contains("Not measured: "),
         "{text}"
     );
     assert!(
@@ -58,7 +67,14 @@ fn every_kind_of_report_has_a_picture_to_share() {
             &[("train.micro_batch", "4", "2")],
         ),
     ]);
-    for record in [input(), measured(), compared(experiment()), compared(sweep)] {
+    let kinds = [
+        input(),
+        measured(),
+        compared(experiment()),
+        compared(sweep),
+        compared(ladder()),
+    ];
+    for record in kinds {
         let png = Format::Png.render(&Report::new(record)).unwrap();
         assert_eq!(size_of(&png), (CARD_WIDTH, CARD_HEIGHT));
         assert!((10_000..400_000).contains(&png.len()), "{} bytes", png.len());

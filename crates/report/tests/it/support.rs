@@ -3,6 +3,7 @@
 use serde_json::json;
 use tunesmith_measure::comparison::{Change, Claim, Design, Measured, Metric, Quantity, compare};
 use tunesmith_measure::cost::Prices;
+use tunesmith_measure::gap::{self, Around, Measures};
 use tunesmith_measure::judge::{CheckId, Finding, Judgement, Severity};
 use tunesmith_measure::{
     LoraShape, ModelShape, Peaks, Recomputed, SummaryContext, Tflops, TrainingSummary, summarise,
@@ -334,8 +335,108 @@ pub(crate) fn experiment_of(arms: &[ArmOf<'_>]) -> ExperimentRecord {
         model: "SmolLM2-135M".into(),
         planned_runs: runs.len(),
         comparison: compare(&design, &measured),
+        compared_steps: Some(20),
         runs,
         notes: vec!["4-bit here is Tunesmith's own tensor path; it says nothing of other kernels".into()],
+        drift: vec![],
+        ladder: None,
+    }
+}
+
+/// Where the time goes: products, a training, and one that computes layers again, three runs each.
+pub(crate) fn ladder() -> ExperimentRecord {
+    let kept: [f64; 3] = [0.040, 0.042, 0.038];
+    let again: [f64; 3] = [0.030, 0.031, 0.029];
+    let products: [f64; 3] = [0.080, 0.081, 0.079];
+    let written: [f64; 3] = [20.0, 20.5, 19.5];
+    let change = |key: &str, from: &str, to: &str| Change {
+        key: key.into(),
+        from: from.into(),
+        to: to.into(),
+    };
+    let arms: [(&str, Measures, Vec<Change>, Metric, [f64; 3]); 4] = [
+        ("training", Measures::Training, vec![], Metric::UsefulTflops, kept),
+        (
+            "layers computed again",
+            Measures::Training,
+            vec![change("train.recompute", "none", "layer")],
+            Metric::UsefulTflops,
+            again,
+        ),
+        (
+            "its products | alone",
+            Measures::Products,
+            vec![change("measures", "training", "products")],
+            Metric::ProductsTflops,
+            products,
+        ),
+        (
+            "answers",
+            Measures::Decoding,
+            vec![change("measures", "training", "decoding")],
+            Metric::DecodeTokensPerSec,
+            written,
+        ),
+    ];
+    let design = Design {
+        arms: arms
+            .iter()
+            .map(|(name, _, changes, _, _)| ((*name).into(), changes.clone()))
+            .collect(),
+        metrics: vec![Metric::UsefulTflops],
+        criteria: vec![],
+        predictions: vec![],
+    };
+    let measured: Vec<Measured> = arms
+        .iter()
+        .enumerate()
+        .flat_map(|(arm, (_, _, _, metric, values))| {
+            values.iter().enumerate().map(move |(seed, value)| Measured {
+                arm,
+                seed: seed as u64,
+                figures: [(*metric, *value)].into(),
+                correct: [].into(),
+            })
+        })
+        .collect();
+    let comparison = compare(&design, &measured);
+    let around = Around {
+        dtype: DType::F32,
+        peak: Some(Tflops(0.14)),
+        copy: Some(calibration().copy),
+        token_bytes: Some(538_060_032),
+    };
+    let levels: Vec<_> = arms
+        .iter()
+        .map(|(_, measures, ..)| *measures)
+        .zip(&comparison.arms)
+        .collect();
+    let ladder = gap::ladder(&levels, &around).unwrap();
+    let runs = measured.iter().map(|run| ExperimentRun {
+        arm: run.arm,
+        seed: run.seed,
+        id: None,
+        status: "ok".into(),
+        reason: None,
+        counts: true,
+        predicted_bytes: None,
+        peak_bytes: None,
+        tokens_per_sec: None,
+        losses: vec![],
+    });
+    ExperimentRecord {
+        name: "where-time-goes".into(),
+        title: "Where the time goes".into(),
+        question: "What eats the difference between peak and training?".into(),
+        config_hash: "feedbeef".repeat(8),
+        toml: "name = \"where-time-goes\"\n".into(),
+        model: "SmolLM2-135M".into(),
+        planned_runs: measured.len(),
+        runs: runs.collect(),
+        ladder: Some(ladder),
+        comparison,
+        compared_steps: None,
+        notes: vec![],
         drift: vec![],
     }
 }

@@ -214,7 +214,7 @@ fn a_calibration_opens_with_the_peak_and_never_hides_wrong_values() {
 #[test]
 fn what_no_sensor_told_and_nobody_stated_is_unknown() {
     let page = html(input());
-    assert!(page.contains("No sensor told power or energy"));
+    assert!(page.contains("Not measured: no sensor told power or energy"));
     let read = Report::new(tunesmith_report::ReportInput {
         telemetry: Some(Telemetry {
             energy: Some(EnergyRead {

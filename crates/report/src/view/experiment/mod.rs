@@ -2,6 +2,7 @@
 //! its spread, memory against speed, a knob at a time, and every run.
 
 mod drawings;
+mod ladder;
 mod tables;
 mod words;
 
@@ -14,6 +15,8 @@ use crate::format::capitalised;
 
 use drawings::{bars, losses, pareto_sentence, sweeps};
 pub(crate) use drawings::{best_bars, pareto_of};
+use ladder::LadderView;
+pub(crate) use ladder::waterfall_of;
 use tables::{RunRow, fit_rows, fit_sentence, item_rows, order, pair_rows, run_row};
 pub use words::{effect_words, metric_unit, metric_words, p_words};
 use words::{mark_of, with_unit};
@@ -22,6 +25,7 @@ pub(crate) use words::{sd_words, signed_percent};
 #[derive(Serialize)]
 pub(super) struct ExperimentView {
     question: String,
+    ladder: Option<LadderView>,
     findings: Vec<Finding>,
     claims: Vec<ClaimRow>,
     columns: Vec<String>,
@@ -73,11 +77,14 @@ impl ExperimentView {
         let comparison = &experiment.comparison;
         let metrics: Vec<Metric> = Metric::ALL
             .into_iter()
+            // Useful work a second is MFU without a peak: it is of use where the ladder is.
+            .filter(|metric| *metric != Metric::UsefulTflops || experiment.ladder.is_some())
             .filter(|metric| comparison.arms.iter().any(|arm| arm.figures.contains_key(metric)))
             .collect();
         let fit = fit_rows(experiment);
         Self {
             question: experiment.question.clone(),
+            ladder: experiment.ladder.as_ref().map(LadderView::of),
             findings: findings(comparison),
             claims: claims(comparison),
             columns: metrics
@@ -114,7 +121,8 @@ impl ExperimentView {
 
 /// Of two arms every figure; of more the most important one of each, as the table has the others.
 fn findings(comparison: &Comparison) -> Vec<Finding> {
-    let each = if comparison.pairs.len() > 2 { 1 } else { usize::MAX };
+    let compared = comparison.pairs.iter().filter(|pair| !pair.figures.is_empty());
+    let each = if compared.count() > 2 { 1 } else { usize::MAX };
     let figures = comparison
         .pairs
         .iter()

@@ -1,7 +1,7 @@
 //! Figures of an experiment in words: each in one unit, everywhere.
 
-use tunesmith_measure::Gib;
 use tunesmith_measure::comparison::{Effect, Metric};
+use tunesmith_measure::{Gib, Spread};
 
 use crate::format::{capitalised, number, percent, points, significant};
 
@@ -18,13 +18,14 @@ pub fn metric_words(metric: Metric, value: f64) -> String {
 /// Unit in which a figure is shown.
 pub fn metric_unit(metric: Metric) -> &'static str {
     match metric {
-        Metric::TokensPerSec | Metric::PaddedTokensPerSec => "tokens/s",
+        Metric::TokensPerSec | Metric::PaddedTokensPerSec | Metric::DecodeTokensPerSec => "tokens/s",
         Metric::PeakBytes => "GiB",
         Metric::LossEnd => "nats",
         Metric::TimeToFirstStepSecs | Metric::StepSecs => "s",
         Metric::MfuExactPractical => "%",
         Metric::ScorePoints => "points",
         Metric::MeanWatts => "W",
+        Metric::UsefulTflops | Metric::ProductsTflops => "TFLOPS",
     }
 }
 
@@ -70,6 +71,14 @@ pub fn p_words(p: f64) -> String {
 pub(crate) fn signed_percent(share: f64) -> String {
     let sign = if share >= 0.0 { "+" } else { "−" };
     format!("{sign}{}", percent(share.abs()))
+}
+
+/// `129 ± 2.6`, of values that need no other unit.
+pub(super) fn with_spread(spread: &Spread) -> String {
+    match spread.sd {
+        Some(sd) => format!("{} ± {}", number(spread.mean), significant(sd, 2)),
+        None => number(spread.mean),
+    }
 }
 
 /// A standard deviation in the unit of its figure, with the two digits that it is good for.
