@@ -130,6 +130,28 @@ pub(crate) enum Command {
         after_help = "The folder is a machine for --root of detect, doctor, plan and explain.\n\nExamples:\n  tunesmith capture my-machine"
     )]
     Capture(Capture),
+    /// The files of what is known of cards, torch builds, flags, packages and faults
+    #[command(
+        subcommand,
+        after_help = "Off until updates.toml in the configuration folder names an address and a public key for them:\n  [knowledge]\n  address = \"https://…/knowledge.json\"\n  public_key = \"RW…\"\n\nExamples:\n  tunesmith knowledge show\n  tunesmith knowledge update"
+    )]
+    Knowledge(Knowledge),
+    /// Print a script with which a shell completes this program's words
+    #[command(
+        after_help = "Installed packages bring the scripts of bash, zsh and fish.\n\nExamples:\n  tunesmith completions bash > ~/.local/share/bash-completion/completions/tunesmith\n  tunesmith completions fish > ~/.config/fish/completions/tunesmith.fish\n  tunesmith completions zsh > ~/.zfunc/_tunesmith      where fpath has ~/.zfunc"
+    )]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder (used when packages are made)
+    #[command(hide = true)]
+    Man {
+        /// The folder; it is made where it is not there
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
     /// Lead tasks for a window: JSON lines, commands on standard input, what happens on standard output
     #[command(
         hide = true,
@@ -319,6 +341,14 @@ pub(crate) enum Environments {
         #[arg(long, short)]
         yes: bool,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Knowledge {
+    /// How old they are, and where newer ones come from
+    Show,
+    /// Fetch newer ones over the network; only what has a good signature is used
+    Update,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ use tunesmith_report::ReportError;
 use tunesmith_setup::SetupError;
 use tunesmith_setup::knowledge::KnowledgeError;
 use tunesmith_setup::plan::PlanError;
+use tunesmith_setup::updates::UpdateError;
 
 /// What can end a command.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,8 @@ pub(crate) enum CliError {
     Guard(io::Error),
     #[error(transparent)]
     Capture(#[from] CaptureError),
+    #[error(transparent)]
+    Update(#[from] UpdateError),
 }
 
 impl CliError {
@@ -49,6 +52,7 @@ impl CliError {
             Self::Unreadable { .. } => "unreadable".to_owned(),
             Self::Guard(_) => "command_not_started".to_owned(),
             Self::Capture(_) => "capture".to_owned(),
+            Self::Update(error) => error.code().to_owned(),
         }
     }
 
@@ -56,6 +60,7 @@ impl CliError {
         match self {
             Self::Lab(error) => error.hints(),
             Self::Signals(_) | Self::Guard(_) | Self::Capture(_) => Vec::new(),
+            Self::Update(error) => error.hints(),
             Self::NoConsent(_) => vec!["--yes does it without asking".to_owned()],
             Self::CardUnusable(_, hints) => hints.clone(),
             Self::Unreadable { .. } => {

@@ -26,7 +26,7 @@ use tunesmith_lab::{
 use tunesmith_protocol::StopHow;
 use tunesmith_setup::process::Cancel;
 
-use args::{Cli, Command, Data, Experiments, Global, Models, Runs, TrainingEngine};
+use args::{Cli, Command, Data, Experiments, Global, Knowledge, Models, Runs, TrainingEngine};
 use errors::{CliError, exit_code};
 use terminal::Terminal;
 
@@ -77,6 +77,9 @@ impl Done {
 }
 
 fn run(cli: Cli) -> Result<Done, CliError> {
+    if let Ok(folders) = tunesmith_setup::Folders::from_env() {
+        tunesmith_setup::updates::use_fetched_knowledge(&folders);
+    }
     let global = cli.global;
     let mut terminal = Terminal::new(global.quiet);
     match cli.command {
@@ -115,7 +118,7 @@ fn run(cli: Cli) -> Result<Done, CliError> {
             examples,
         }) => commands::show_data(&path, columns, examples),
         Command::Models(Models::Fetch { id, yes }) => {
-            commands::fetch_model(&id, yes, &on_signals()?.stop, &mut terminal)
+            commands::fetch_model(&id, yes, &on_signals()?, &mut terminal)
         }
         Command::Models(Models::List) => commands::list_models(),
         Command::Detect(args) => commands::detect(&args),
@@ -125,6 +128,10 @@ fn run(cli: Cli) -> Result<Done, CliError> {
         Command::Explain(args) => commands::explain(&args),
         Command::Env(args) => commands::environments(&args),
         Command::Capture(args) => commands::capture(&args),
+        Command::Knowledge(Knowledge::Show) => commands::show_knowledge(),
+        Command::Knowledge(Knowledge::Update) => commands::update_knowledge(),
+        Command::Completions { shell } => Ok(commands::completions(shell)),
+        Command::Man { folder } => commands::manual(&folder),
         Command::Serve { stdio: _, card } => commands::serve(&global, card),
         Command::Guard { command } => guard(&command),
     }

@@ -88,6 +88,8 @@ pub(crate) fn full(run: &Run) -> Value {
         "time_to_first_step_secs": training.and_then(|training| training.time_to_first_step_secs),
         "supervised_tokens": training.map(|training| training.supervised_tokens),
         "peak_bytes": training.and_then(|training| training.peak_bytes),
+        "mean_watts": summary.and_then(|summary| summary.mean_watts),
+        "watt_hours_read": summary.and_then(|summary| summary.energy).map(|energy| energy.watt_hours),
         "mfu": training.and_then(|training| training.mfu.as_ref()).map(|mfu| json!({
             "six_nd": pair(&mfu.six_nd),
             "lora_exact": pair(&mfu.lora_exact),

@@ -27,6 +27,8 @@ pub(crate) struct Terminal {
     shown: Option<Instant>,
     drawn_width: usize,
     last_step: Option<Step>,
+    /// How far the training was after the step before.
+    training: Option<Progress>,
 }
 
 impl Terminal {
@@ -38,6 +40,7 @@ impl Terminal {
             shown: None,
             drawn_width: 0,
             last_step: None,
+            training: None,
         }
     }
 
@@ -91,6 +94,7 @@ impl Terminal {
     fn begin_stage(&mut self, stage: Stage) {
         self.end_stage();
         self.stage = Some((stage, Instant::now()));
+        self.training = None;
         // A stage that is over within seconds needs no line.
         self.shown = (!self.redraws).then(Instant::now);
         if self.redraws {
@@ -120,6 +124,7 @@ impl Terminal {
 
     fn progress(&mut self, stage: Stage, progress: &Progress) {
         if stage == Stage::Train && progress.stage == "train" {
+            self.training = Some(progress.clone());
             return;
         }
         let mut text = format!(
@@ -162,9 +167,12 @@ impl Terminal {
         let loss = step
             .loss
             .map_or_else(|| "not a number".to_owned(), |loss| format!("{loss:.3}"));
-        let secs = of.saturating_sub(step.step) as f64 * step.dt_secs;
-        let mut text = format!("training: step {}/{of}, loss {loss}{speed}", step.step);
-        if step.step < of {
+        // A training that its time box will end never comes to its last step.
+        let boxed = self.training.as_ref().is_some_and(|far| far.total != of);
+        let of = if boxed { String::new() } else { format!("/{of}") };
+        let mut text = format!("training: step {}{of}, loss {loss}{speed}", step.step);
+        let eta_secs = self.training.as_ref().and_then(|far| far.eta_secs);
+        if let Some(secs) = eta_secs.filter(|secs| *secs > 0.5) {
             text += &left(secs);
         }
         self.last_step = Some(step.clone());

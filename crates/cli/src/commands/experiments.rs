@@ -13,9 +13,13 @@ use tunesmith_lab::{
     recipe::Recipe,
     run::lines,
 };
-use tunesmith_measure::comparison::{ArmFigure, Metric};
+use tunesmith_measure::{
+    comparison::{ArmFigure, Metric},
+    gap::Ladder,
+};
 use tunesmith_models::hub::Hub;
 use tunesmith_probe::{LIVE, load};
+use tunesmith_report::format::number;
 use tunesmith_setup::{Folders, knowledge::Knowledge};
 
 use crate::{
@@ -86,7 +90,8 @@ fn prepare(
 ) -> Result<(), CliError> {
     let base = Recipe::load(&experiment.base.recipe)?;
     let device = settings.device_for(&base.train.device, terminal)?;
-    let plan = Plan::new(&experiment.on_device(&device), &device)?;
+    let here = experiment.on_device(&device);
+    let plan = Plan::new(&here, &device)?;
     for arm in &plan.arms {
         with_model_here(arm.recipe.clone(), yes, &settings.stop, terminal)?;
     }
@@ -105,7 +110,7 @@ fn prepare(
         trials: &trials(&settings.folders),
         available_memory_bytes: load(Path::new(LIVE)).available_memory_bytes,
     };
-    let outlook = outlook(&plan, &known);
+    let outlook = outlook(&here, &plan, &known);
     let time = match outlook.secs {
         Some(secs) => format!("about {}", duration(secs)),
         None => format!("{} of training at most", duration(outlook.most_secs)),
@@ -114,6 +119,13 @@ fn prepare(
         "{}: {} runs on {device}, {time}",
         experiment.name, outlook.runs
     ));
+    if let Some(steps) = outlook.steps_in_box {
+        terminal.note(&format!(
+            "the time box of {} minutes leaves room for about {steps} of the {} timed steps of the slowest arm; all arms are \
+             then compared over as many",
+            here.run.time_box_minutes, here.run.measured_steps
+        ));
+    }
     Ok(())
 }
 
@@ -209,6 +221,10 @@ fn text(state: &ExperimentState) -> String {
     }
     lines.push(String::new());
     lines.push(arms(state));
+    if let Some(ladder) = &state.ladder {
+        lines.push(String::new());
+        lines.extend(ladder_lines(ladder));
+    }
     let failed: Vec<&SlotState> = state.slots.iter().filter(|slot| slot.reason.is_some()).collect();
     if !failed.is_empty() {
         lines.push(String::new());
@@ -253,6 +269,51 @@ fn text(state: &ExperimentState) -> String {
     lines.join("\n")
 }
 
+/// Where the time goes: the peak, each level with what is lost on the way to it, and the whole.
+fn ladder_lines(ladder: &Ladder) -> Vec<String> {
+    let gap = &ladder.gap;
+    let share = |share: f64| format!("{:.1} %", 100.0 * share);
+    let peak = vec![
+        format!("large square products, {}", ladder.dtype.name()),
+        number(gap.peak.0),
+        share(1.0),
+        String::new(),
+        String::new(),
+    ];
+    let steps = gap.steps.iter().map(|step| {
+        vec![
+            step.name.clone(),
+            number(step.reached.mean),
+            share(step.peak_share),
+            number(step.lost_tflops),
+            step.why.clone(),
+        ]
+    });
+    let whole = vec![
+        "the whole gap".to_owned(),
+        String::new(),
+        String::new(),
+        number(gap.lost_tflops),
+        format!("{} of the peak: the sum of the losses", share(gap.lost_share)),
+    ];
+    let rows: Vec<Vec<String>> = [peak].into_iter().chain(steps).chain([whole]).collect();
+    let header = ["level", "TFLOPS", "of the peak", "lost", "made of"];
+    let mut lines = vec![ladder.sentence.clone(), table(&header, &rows)];
+    if let Some(decoding) = &ladder.decoding {
+        let share = decoding.copy_share.map_or_else(String::new, |of| {
+            format!(", {} of what copies within the memory reach", share(of))
+        });
+        lines.push(format!(
+            "{}: {} tokens a second{share}; no level, as memory limits it",
+            decoding.name,
+            number(decoding.tokens_per_sec.mean)
+        ));
+    }
+    let missing = ladder.not_measured.iter();
+    lines.extend(missing.map(|level| format!("not measured: {}: {}", level.name, level.reason)));
+    lines
+}
+
 /// A line for each arm, a column for each figure.
 fn arms(state: &ExperimentState) -> String {
     let metrics = &state.experiment.metrics;
@@ -285,6 +346,7 @@ fn spread(metric: Metric, figure: &ArmFigure) -> String {
         Metric::LossEnd => format!("{value:.4}"),
         Metric::TimeToFirstStepSecs | Metric::StepSecs => format!("{value:.2} s"),
         Metric::MeanWatts => format!("{value:.0} W"),
+        Metric::UsefulTflops | Metric::ProductsTflops => format!("{} TFLOPS", number(value)),
         _ => format!("{value:.1}"),
     };
     match figure.spread.sd {

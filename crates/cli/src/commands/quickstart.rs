@@ -16,6 +16,7 @@ use tunesmith_setup::plan::{self, Plan, VerdictKind};
 
 use super::calibrate::{calibration_json, calibration_line};
 use super::environments::{install, setup};
+use super::first_use;
 use super::machine::{look, request};
 use super::training::run;
 use crate::args::{self, Global};
@@ -43,6 +44,14 @@ pub(crate) fn quickstart(
     if global.device.is_none() {
         chosen = choose(args.yes, signals, terminal)?;
     }
+    let device = chosen.device.as_deref().or(global.device.as_deref());
+    first_use::fetch(
+        &recipe,
+        device == Some("cpu"),
+        args.yes,
+        &signals.cancel,
+        terminal,
+    )?;
     // An engine on a torch of the user's own needs no other to be installed.
     let base = match chosen.settings {
         Some(settings) => settings,

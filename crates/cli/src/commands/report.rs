@@ -11,7 +11,8 @@ use tunesmith_lab::{
     files::make_folder,
     pipeline::{LabError, Observer, stored_calibration},
     report_input::{
-        keep_prices, prices, report_at_prices, report_of_calibration, report_of_experiment, write_report,
+        calibration_folder, keep_prices, prices, report_at_prices, report_of_calibration,
+        report_of_experiment, write_report,
     },
     run::Run,
 };
@@ -128,7 +129,7 @@ fn of_calibration(global: &Global, terminal: &mut dyn Observer) -> Result<Made, 
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let folder = stored.path.with_file_name("reports").join(&id);
+    let folder = calibration_folder(&stored);
     make_folder(&folder)?;
     Ok(Made {
         report: report_of_calibration(&stored, &settings)?,

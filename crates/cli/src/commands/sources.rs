@@ -12,8 +12,9 @@ use tunesmith_lab::{
 use tunesmith_models::hub::{Hub, HubError, HubId, Plan};
 use tunesmith_setup::{Folders, free_bytes, model};
 
+use super::first_use;
 use crate::{
-    Done,
+    Done, Signals,
     consent::agreed,
     errors::CliError,
     format::{size, table},
@@ -105,12 +106,15 @@ fn excerpt(text: &str) -> String {
 pub(crate) fn fetch_model(
     id: &str,
     yes: bool,
-    stop: &StopToken,
+    signals: &Signals,
     terminal: &mut Terminal,
 ) -> Result<Done, CliError> {
+    if id == DEFAULT_MODEL {
+        return fetch_default_model(yes, signals, terminal);
+    }
     let hub = Hub::from_env()?;
     let plan = hub.plan(&id.parse()?)?;
-    let path = fetch(&hub, &plan, yes, stop, terminal)?;
+    let path = fetch(&hub, &plan, yes, &signals.stop, terminal)?;
     let text = format!(
         "{} is here, {}, licence {}\n  {}\nUse it: --set model.source={}",
         plan.id,
@@ -127,6 +131,27 @@ pub(crate) fn fetch_model(
         "total_bytes": plan.total_bytes,
         "fetched_bytes": plan.fetch_bytes,
         "files": plan.files,
+        "path": path,
+    });
+    Ok(Done::ok(text, json))
+}
+
+/// The default model comes by set-up, which knows its checksum, and not from a hub.
+fn fetch_default_model(yes: bool, signals: &Signals, terminal: &mut Terminal) -> Result<Done, CliError> {
+    let path = first_use::fetch_model(yes, &signals.cancel, terminal)?;
+    let bytes = path.metadata().map_or(0, |found| found.len());
+    let text = format!(
+        "{DEFAULT_MODEL} is here, {}, licence {}\n  {}\nRecipes use it where they name no other",
+        size(bytes),
+        model::LICENCE,
+        path.display()
+    );
+    let json = json!({
+        "id": DEFAULT_MODEL,
+        "asked": DEFAULT_MODEL,
+        "licence": model::LICENCE,
+        "gated": false,
+        "total_bytes": bytes,
         "path": path,
     });
     Ok(Done::ok(text, json))

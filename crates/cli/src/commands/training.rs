@@ -118,7 +118,8 @@ fn text(run: &Run) -> String {
             .mfu
             .and_then(|mfu| mfu.lora_exact.practical)
             .map(|mfu| format!("MFU {:.0} % of the measured peak", 100.0 * mfu.0));
-        let speed: Vec<String> = speed.into_iter().chain(mfu).collect();
+        let watts = summary.mean_watts.map(|watts| format!("{watts:.0} W on average"));
+        let speed: Vec<String> = speed.into_iter().chain(mfu).chain(watts).collect();
         if !speed.is_empty() {
             lines.push(format!("  {}", speed.join(", ")));
         }
