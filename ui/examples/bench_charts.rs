@@ -1,6 +1,7 @@
 //! Measures what four charts of a million points each cost a frame: laying out, drawing and tessellating, without
 //! painting. Once as they stand, once with a point appended to each in every frame, once with smoothing and the pointer
-//! over them. The target is held against the 95th percentile of the time that passed. Where the thread had to wait for
+//! over them, with and without a point appended; and once so with few points, the most that are drawn from point to
+//! point. The target is held against the 95th percentile of the time that passed. Where the thread had to wait for
 //! a processor more than a tenth of the time, that percentile measures what else the machine does, and the mean of the
 //! thread's processor time is held against the target instead; the result says which.
 //!
@@ -21,6 +22,8 @@ use tunesmith_ui::theme;
 
 const CHARTS: usize = 4;
 const POINTS: u32 = 1_000_000;
+/// With those that are appended still no more than the charts have columns of pixels.
+const FEW_POINTS: u32 = 1_000;
 const FRAMES: usize = 300;
 /// Frames before those that count: fonts are laid out in them.
 const WARM_UP: usize = 20;
@@ -29,20 +32,23 @@ const TARGET_MS: f64 = 8.0;
 fn main() -> Result<()> {
     let mut reports = serde_json::Map::new();
     let mut worst: f64 = 0.0;
-    for (name, appended, smoothed) in [
-        ("still", false, false),
-        ("appended", true, false),
-        ("appended_smoothed_pointed_at", true, true),
+    for (name, points, appended, pointed) in [
+        ("still", POINTS, false, false),
+        ("appended", POINTS, true, false),
+        ("appended_smoothed_pointed_at", POINTS, true, true),
+        ("smoothed_pointed_at", POINTS, false, true),
+        ("few_appended_smoothed_pointed_at", FEW_POINTS, true, true),
     ] {
         let mut charts: Vec<Series> = (0..CHARTS)
-            .map(|chart| series(chart, smoothed))
+            .map(|chart| series(chart, points, pointed))
             .collect::<Result<_>>()?;
-        let frames = measure(&mut charts, appended, smoothed)?;
+        let frames = measure(&mut charts, appended, pointed)?;
         let (held_against, held_ms) = frames.held();
         worst = worst.max(held_ms);
         reports.insert(
             name.to_owned(),
             serde_json::json!({
+                "points_each": points,
                 "median_ms": median(&frames.passed_ms)?,
                 "p95_ms": frames.p95_ms(),
                 "max_ms": frames.passed_ms.iter().copied().fold(0.0, f64::max),
@@ -54,7 +60,6 @@ fn main() -> Result<()> {
     let report = serde_json::json!({
         "bench": "charts",
         "charts": CHARTS,
-        "points_each": POINTS,
         "frames": FRAMES,
         "window_points": [1440, 900],
         "pixels_per_point": 1.0,
@@ -104,12 +109,12 @@ fn processor_ms() -> Option<f64> {
 }
 
 /// Something like a loss: it falls, trembles, spikes, and is now and then no number.
-fn series(chart: usize, smoothed: bool) -> Result<Series> {
+fn series(chart: usize, points: u32, smoothed: bool) -> Result<Series> {
     let mut series = Series::new();
     if smoothed {
         series = series.smoothed_by(0.98);
     }
-    for step in 0..POINTS {
+    for step in 0..points {
         series.push(f64::from(step), value(chart, step))?;
     }
     Ok(series)
@@ -147,7 +152,7 @@ fn measure(charts: &mut [Series], appended: bool, pointed: bool) -> Result<Frame
         let begun = (Instant::now(), processor_ms());
         if appended {
             for (chart, series) in charts.iter_mut().enumerate() {
-                let step = POINTS + frame as u32;
+                let step = series.len() as u32;
                 series.push(f64::from(step), value(chart, step))?;
             }
         }

@@ -668,6 +668,12 @@ pub const TERMS: &[Term] = &[
         "The first steps, in which the learning rate rises from near zero; also the first products of a measurement, which are not counted",
     ),
     term(
+        "waterfall",
+        &["gap attribution"],
+        Subject::Measuring,
+        "A chart from a peak down to what a training makes of it, level by level: what each level loses lies end to end and adds up to the whole gap",
+    ),
+    term(
         "weight decay",
         &["weight_decay"],
         Subject::Training,

@@ -475,6 +475,14 @@ fn the_title_is_what_the_card_does_of_what_it_promises() {
 }
 
 #[test]
+fn its_report_is_a_click_away() {
+    let mut harness = shown(measured(xtx(), &of_a_card()));
+    press(&mut harness, "Report");
+    assert!(common::carry_out(harness.state_mut()).is_empty());
+    assert_eq!(harness.state().state.page, Page::Report);
+}
+
+#[test]
 fn a_wrong_value_fails_the_card_whatever_its_speed() {
     let mut result = of_a_card();
     result.gemm[0].values = values(0.12, 8e-3);

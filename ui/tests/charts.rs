@@ -118,6 +118,34 @@ fn page() -> Page {
     }
 }
 
+/// The same page with many more values than its charts have columns of pixels: noise with a spike and a gap, a steep
+/// curve, steps, and a flat line.
+fn dense_page() -> Page {
+    let series = |steps: u32, value: &dyn Fn(f64, u32) -> f64| {
+        let mut series = Series::new();
+        for step in 1..=steps {
+            let share = f64::from(step) / f64::from(steps);
+            series.push(f64::from(step), value(share, step)).unwrap();
+        }
+        series
+    };
+    let loss = series(30_000, &|share, step| match step {
+        12_345 => 9.0,
+        20_000..21_500 => f64::NAN,
+        _ => 0.42 + 1.9 * (-6.0 * share).exp() + 0.3 * wobble(step),
+    });
+    Page {
+        loss: loss.smoothed_by(0.98),
+        curves: [
+            series(20_000, &|share, _| 1.0 + (40.0 * share).sin()),
+            series(9_000, &|share, _| 1.2 + 0.4 * (6.0 * share).floor()),
+            series(5_000, &|_, _| 0.5),
+        ],
+        memory: series(2_000, &|_, step| 8.0 + 2.0 * wobble(step)),
+        ..page()
+    }
+}
+
 fn panel(ui: &mut Ui, add: impl FnOnce(&mut Ui)) {
     let tokens = theme::tokens(ui);
     egui::Frame::new()
@@ -397,6 +425,31 @@ fn a_narrow_window_still_shows_all_charts() {
         harness.run();
         assert!(harness.query_by_label("chart of memory need").is_some());
     }
+}
+
+#[test]
+fn many_values_take_few_triangles() {
+    let harness = harness(dense_page(), SIZE, true);
+    let vertices = harness
+        .output()
+        .shapes
+        .iter()
+        .filter_map(|clipped| match &clipped.shape {
+            egui::Shape::Mesh(mesh) => Some(mesh.vertices.len()),
+            _ => None,
+        });
+    let vertices: Vec<usize> = vertices.collect();
+    // Loss and smoothed loss, three curves, memory.
+    assert_eq!(vertices.len(), 6);
+    let most = 4 * (SIZE.x as usize / 2);
+    assert!(vertices.iter().all(|count| *count < most), "{vertices:?}");
+}
+
+#[test]
+fn a_picture_of_charts_with_many_more_values_than_columns() {
+    let mut harness = harness(dense_page(), SIZE, true);
+    harness.run();
+    harness.snapshot("charts_dense");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tunesmith_probe::{
     testing::machines,
 };
 use tunesmith_protocol::{
-    EngineError, Level, Notice, Progress, RunStatus, Step, StopHow, TaskId, TaskWork, Verdict,
+    EngineError, Level, Notice, Progress, RunStatus, Step, StopHow, TaskId, TaskWork, Trainer, Verdict,
 };
 use tunesmith_setup::Folders;
 use tunesmith_ui::{
@@ -61,6 +61,8 @@ impl Live {
             recipe: recipe.to_toml().unwrap(),
             device: None,
             evaluate: true,
+            trainer: Trainer::Native,
+            threads: None,
         });
     }
 
@@ -92,7 +94,7 @@ impl Live {
         self.hear(Notice::Progress {
             task: self.task,
             progress: Progress {
-                stage: self.state.tasks.training().unwrap().stage.clone(),
+                stage: self.state.tasks.followed().unwrap().stage.clone(),
                 done,
                 total,
                 unit: unit.to_owned(),
@@ -281,6 +283,124 @@ fn under_way_the_title_has_step_loss_speed_and_the_time_left() {
     ] {
         harness.get_by_label(chart);
     }
+}
+
+impl Live {
+    /// An experiment of six runs that has just been asked for.
+    fn experiment() -> Self {
+        let mut live = Self::nothing();
+        live.begin(TaskWork::Experiment {
+            experiment: "bf16-or-4bit".to_owned(),
+            resume: false,
+            again: false,
+            retry_failed: false,
+        });
+        live
+    }
+
+    /// Something happens to a run of it.
+    fn slot(&mut self, slot: usize, over: usize, arm: &str, phase: &str, reason: Option<&str>) {
+        self.hear(Notice::Experiment {
+            task: self.task,
+            experiment: "bf16-or-4bit-0f1e2d3c".to_owned(),
+            folder: self.home.path().join("bf16-or-4bit-0f1e2d3c"),
+            slot,
+            slots: 6,
+            over,
+            arm: arm.to_owned(),
+            seed: 3407,
+            phase: phase.to_owned(),
+            reason: reason.map(str::to_owned),
+            secs_left: Some(95.0),
+        });
+        self.settle();
+    }
+}
+
+#[test]
+fn of_an_experiment_the_run_at_hand_is_shown_and_which_one_it_is() {
+    let mut live = Live::experiment();
+    live.slot(0, 0, "plain", "begins", None);
+    let folder = TestRun::new("2026-01-01T00:00:00Z").write(&live.runs());
+    live.folder(&folder);
+    live.train(6, 10);
+    let harness = live.shown();
+    assert!(has(&harness, "Step 6 of 10: loss "));
+    harness.get_by_label("bf16-or-4bit-0f1e2d3c: run 1 of 6, arm plain, seed 3407");
+    assert!(has(&harness, "0 of 6 runs are over, about 35 s left for all"));
+    harness.get_by_label("6 of 10");
+    // Nobody asked the models yet, and half a run is worth nothing.
+    assert!(!has(&harness, "Questions to the base model"));
+    harness.get_by_label("Stop the experiment");
+    assert!(!has(&harness, "Stop and save"));
+}
+
+#[test]
+fn the_next_run_of_an_experiment_has_curves_and_verdicts_of_its_own() {
+    let mut live = Live::experiment();
+    live.slot(0, 0, "plain", "begins", None);
+    let first = TestRun::new("2026-01-01T00:00:00Z").write(&live.runs());
+    live.folder(&first);
+    live.train(8, 10);
+    live.hear(Notice::Finding {
+        task: live.task,
+        finding: Verdict {
+            check: "step_time".to_owned(),
+            title: "step time".to_owned(),
+            severity: "amber".to_owned(),
+            step: Some(7),
+            found: "step 7 took three times as long".to_owned(),
+            means: String::new(),
+            remedies: Vec::new(),
+        },
+    });
+    live.slot(0, 1, "plain", "ok", None);
+    assert_eq!(
+        live.state.pages.live.figures().loss.len(),
+        8,
+        "its curve stays until the next"
+    );
+
+    live.slot(1, 1, "nf4", "begins", None);
+    let second = TestRun::new("2026-01-01T00:10:00Z").write(&live.runs());
+    live.folder(&second);
+    live.train(3, 10);
+    assert_eq!(live.state.pages.live.figures().loss.len(), 3);
+    let mut harness = live.shown();
+    assert!(has(&harness, "run 2 of 6, arm nf4, seed 3407"));
+    assert!(
+        !has(&harness, "at step 7"),
+        "that was the run before"
+    );
+    harness.get_by_label("See what they say together").click();
+    harness.run_ok();
+    assert!(matches!(harness.state().asked[..], [Command::Go(Page::Compare)]));
+}
+
+#[test]
+fn an_experiment_says_what_it_waits_for_and_how_far_it_came() {
+    let mut live = Live::experiment();
+    live.slot(
+        2,
+        2,
+        "nf4",
+        "waits_for_quiet",
+        Some("other programs (browser) kept 1.2 cores busy"),
+    );
+    let harness = live.shown();
+    assert!(has(
+        &harness,
+        "Run 3 of 6 waits until other programs leave the machine alone"
+    ));
+    assert!(has(&harness, "other programs (browser) kept 1.2 cores busy"));
+
+    let mut live = Live::experiment();
+    live.slot(2, 2, "nf4", "begins", None);
+    live.end(RunStatus::Cancelled, None, &[]);
+    let harness = live.shown();
+    harness.get_by_label("Stopped by you: 2 of 6 runs are over");
+    assert!(has(&harness, "Runs that are over are kept"));
+    assert!(!has(&harness, "Stop the experiment"));
 }
 
 #[test]

@@ -16,16 +16,20 @@ use egui_kittest::{Harness, kittest::Queryable};
 use jiff::tz::TimeZone;
 use tunesmith_lab::{
     evaluate::AnswerRecord,
+    experiment::{
+        Experiment,
+        testing::{TestSlot, write_experiment},
+    },
     run::lines,
     testing::TestRun,
     text_to_sql::{ScoredAnswer, TextToSql},
 };
 use tunesmith_protocol::{Finish, RunStatus};
-use tunesmith_report::Report;
+use tunesmith_report::{About, Report};
 use tunesmith_setup::Folders;
 use tunesmith_ui::{
     app::App,
-    pages::report::{self, ReportView, Saving},
+    pages::report::{self, Files, ReportView, Saving, Subject},
     state::{Page, State},
 };
 
@@ -35,9 +39,14 @@ fn run(day: u32) -> TestRun {
 
 /// An app on the page of the report, with these runs in its home and a folder for documents.
 fn opened<'a>(write: impl FnOnce(&Path)) -> Opened<'a> {
+    opened_in(|folders| write(&folders.runs()))
+}
+
+/// The same, with whatever else lies in its home.
+fn opened_in<'a>(write: impl FnOnce(&Folders)) -> Opened<'a> {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join("documents")).unwrap();
-    write(&Folders::all_under(home.path()).runs());
+    write(&Folders::all_under(home.path()));
     let mut opened = open(home);
     // Tall enough for all of it: what is scrolled out of sight has no name.
     opened.harness.set_size(egui::vec2(1280.0, 3000.0));
@@ -122,7 +131,7 @@ fn a_run_that_failed_has_a_report_too_and_one_without_a_step_says_why_not() {
     });
     assert!(has(&opened.harness, "ran out of memory after 12 steps"));
     let first = opened.state().pages.runs.list.lines()[0].id.clone();
-    opened.state().pages.report.choose(first);
+    opened.state().pages.report.choose(Subject::Run(first));
     settle(&mut opened);
     opened.harness.get_by_label("This run has no report");
     opened.harness.get_by_label_contains("before its first step");
@@ -245,14 +254,14 @@ fn another_report_is_laid_beside_and_what_must_not_be_compared_is_named() {
     // The other one is the report of the first run, saved somewhere.
     let first = opened.state().pages.runs.list.lines()[0].id.clone();
     let last = opened.state().pages.runs.list.lines()[1].id.clone();
-    opened.state().pages.report.choose(first);
+    opened.state().pages.report.choose(Subject::Run(first));
     settle(&mut opened);
     click(&mut opened, "Save");
     let other = match &opened.state().pages.report.saving {
-        Saving::Saved(files) => files.json.clone(),
+        Saving::Saved(Files::Page(files)) => files.json.clone(),
         other => panic!("{other:?}"),
     };
-    opened.state().pages.report.choose(last);
+    opened.state().pages.report.choose(Subject::Run(last));
     settle(&mut opened);
     type_into(&mut opened, "Report file", &other.display().to_string());
     click(&mut opened, "Open");
@@ -272,6 +281,90 @@ fn another_report_is_laid_beside_and_what_must_not_be_compared_is_named() {
     opened
         .harness
         .get_by_label("All figures may be compared, as one run against one run");
+}
+
+/// Two arms in the order A B B A A B.
+fn write_six_runs(folders: &Folders) {
+    let speeds = [482.0, 287.0, 289.5, 485.0, 480.5, 288.0];
+    let slots: Vec<TestSlot> = speeds
+        .iter()
+        .enumerate()
+        .map(|(minute, speed)| {
+            let run = TestRun::new(&format!("2026-01-01T00:{minute:02}:00Z"))
+                .tokens_per_sec(*speed)
+                .without_scores();
+            TestSlot::Run(run)
+        })
+        .collect();
+    let experiment = Experiment::load("bf16-or-4bit").unwrap();
+    write_experiment(folders, &experiment, "cpu", &slots);
+}
+
+#[test]
+fn an_experiment_has_a_report_too_and_it_is_saved_in_any_form() {
+    let mut opened = opened_in(write_six_runs);
+    click(&mut opened, "An experiment");
+    let subject = opened.state().pages.report.own().ready().unwrap().subject.clone();
+    assert!(matches!(subject, Subject::Experiment(_)));
+    opened
+        .harness
+        .get_by_label("Everything that the report tells of this machine");
+    click(&mut opened, "Save");
+    let folder = documents(&opened);
+    let names = saved_in(&folder);
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names[0].starts_with("tunesmith-bf16-or-4bit-"), "{names:?}");
+    let json = fs::read_to_string(folder.join(&names[1])).unwrap();
+    assert_eq!(Report::from_json(&json).unwrap().about, About::Experiment);
+    for (name, begins) in [("post.md", &b"#"[..]), ("card.png", &b"\x89PNG"[..])] {
+        let path = folder.join(name);
+        type_into(&mut opened, "Save as", &path.display().to_string());
+        click(&mut opened, "Save");
+        assert!(fs::read(&path).unwrap().starts_with(begins), "{name}");
+    }
+    assert_eq!(saved_in(&folder).len(), 4, "each of them alone");
+    // The training that was there before is there again.
+    click(&mut opened, "A training");
+    let subject = opened.state().pages.report.own().ready().unwrap().subject.clone();
+    assert!(matches!(subject, Subject::Run(_)));
+}
+
+#[test]
+fn where_nothing_was_measured_the_page_says_so_and_where_that_changes() {
+    let mut opened = opened(|runs| {
+        run(1).write(runs);
+    });
+    click(&mut opened, "The calibration");
+    opened
+        .harness
+        .get_by_label("This device has no calibration to report");
+    opened.harness.get_by_label_contains("captured machine");
+    click(&mut opened, "An experiment");
+    opened.harness.get_by_label("No experiment to report yet");
+    opened.harness.get_by_label("Compare something").click();
+    opened.harness.run_steps(3);
+    assert_eq!(opened.state().page, Page::Compare);
+}
+
+#[test]
+fn at_twice_the_size_in_a_small_window_no_button_leaves_it() {
+    // A window of 1024 points at 200 %.
+    const WIDTH: f32 = 512.0;
+    let mut opened = opened(|runs| {
+        run(1).write(runs);
+    });
+    opened.harness.set_size(egui::vec2(WIDTH, 5000.0));
+    opened.harness.run_steps(4);
+    for label in [
+        "Save",
+        "Choose a place…",
+        "Save a picture…",
+        "The calibration",
+        "Choose a file…",
+    ] {
+        let right = opened.harness.get_by_label(label).rect().right();
+        assert!(right <= WIDTH, "{label} ends at {right}");
+    }
 }
 
 /// A file that was let go over the window.

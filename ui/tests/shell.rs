@@ -4,11 +4,18 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader, Lines, PipeReader, PipeWriter, Write, pipe};
+
 use common::open;
-use egui::{Key, Modifiers, ViewportEvent, ViewportId};
+use egui::{Key, Modifiers, ViewportCommand, ViewportEvent, ViewportId};
 use egui_kittest::kittest::Queryable;
-use tunesmith_protocol::TaskWork;
-use tunesmith_ui::{app::App, state::Page};
+use tunesmith_protocol::{
+    Command, EngineError, Notice, RunStatus, StopHow, TaskWork, decode_command, encode,
+};
+use tunesmith_ui::{
+    app::App,
+    state::{Page, State},
+};
 
 fn home() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -159,4 +166,154 @@ fn an_idle_window_asks_for_no_frames() {
     }
     let ctx = opened.harness.ctx.clone();
     assert!(!ctx.has_requested_repaint(), "{:?}", ctx.repaint_causes());
+}
+
+/// What the installed app's shell has of a window: the ends of its pipe.
+struct Shell {
+    says: PipeWriter,
+    hears: Lines<BufReader<PipeReader>>,
+}
+
+impl Shell {
+    fn around(opened: &mut common::Opened<'_>) -> Self {
+        let (input, says) = pipe().unwrap();
+        let (hears, output) = pipe().unwrap();
+        opened.app().attach(input, output);
+        Self {
+            says,
+            hears: BufReader::new(hears).lines(),
+        }
+    }
+
+    fn say(&mut self, notice: &Notice) {
+        self.says.write_all(encode(notice).as_bytes()).unwrap();
+    }
+
+    fn hear(&mut self) -> Command {
+        decode_command(&self.hears.next().unwrap().unwrap()).unwrap()
+    }
+}
+
+/// Draws until a condition holds.
+#[track_caller]
+fn draw_until(opened: &mut common::Opened<'_>, mut condition: impl FnMut(&mut State) -> bool) {
+    let start = std::time::Instant::now();
+    while !condition(opened.state()) {
+        assert!(start.elapsed().as_secs() < 60, "waited in vain");
+        opened.harness.step();
+        std::thread::yield_now();
+    }
+}
+
+fn earlier(notice: Notice) -> Notice {
+    Notice::Earlier {
+        secs_ago: 60.0,
+        notice: Box::new(notice),
+    }
+}
+
+fn resume() -> TaskWork {
+    TaskWork::Resume { run: "r1".to_owned() }
+}
+
+#[test]
+fn a_window_that_comes_while_something_runs_shows_it() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    opened.state().go(Page::Card);
+    let mut shell = Shell::around(&mut opened);
+    let report = TaskWork::Report { run: "r0".to_owned() };
+    let over = Notice::Ended {
+        task: 3,
+        status: RunStatus::Ok,
+        run: Some("r0".to_owned()),
+        result: serde_json::Value::Null,
+        failure: None,
+        last_lines: Vec::new(),
+    };
+    for notice in [
+        earlier(Notice::Task {
+            task: 3,
+            work: report,
+        }),
+        earlier(over),
+        earlier(Notice::Task {
+            task: 5,
+            work: resume(),
+        }),
+        earlier(Notice::Started { task: 5 }),
+        Notice::UpToDate,
+    ] {
+        shell.say(&notice);
+    }
+    draw_until(&mut opened, |state| state.page == Page::Live);
+    let task = opened.state().tasks.running().unwrap();
+    assert_eq!((task.id, &task.work), (5, &resume()));
+    assert!(task.began_secs < 0.0, "it began before this window opened");
+    opened.app().painted();
+    assert_eq!(shell.hear(), Command::Painted);
+}
+
+#[test]
+fn leaving_the_whole_app_asks_in_its_window() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    let mut shell = Shell::around(&mut opened);
+    shell.say(&Notice::Task {
+        task: 5,
+        work: resume(),
+    });
+    shell.say(&Notice::AskToQuit);
+    draw_until(&mut opened, |state| state.asks_to_close);
+    opened.harness.run_ok();
+    opened.harness.get_by_label("Stop, save and quit").click();
+    opened.harness.run_ok();
+    let stop = Command::Stop {
+        task: 5,
+        how: StopHow::Save,
+    };
+    assert_eq!(shell.hear(), stop);
+    assert_eq!(shell.hear(), Command::Quit);
+}
+
+#[test]
+fn what_the_shell_cannot_do_is_told() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    let mut shell = Shell::around(&mut opened);
+    shell.say(&Notice::Refused {
+        task: None,
+        error: EngineError {
+            code: "busy".to_owned(),
+            message: "something is being measured".to_owned(),
+            hints: Vec::new(),
+        },
+    });
+    draw_until(&mut opened, |state| {
+        let told = |toast: &tunesmith_ui::state::Toast| toast.text == "something is being measured";
+        state.toasts.iter().any(told)
+    });
+}
+
+#[test]
+fn a_window_whose_shell_is_gone_leaves() {
+    let mut opened = open(home());
+    opened.harness.run_ok();
+    let shell = Shell::around(&mut opened);
+    opened.harness.step();
+    drop(shell);
+    let start = std::time::Instant::now();
+    loop {
+        opened.harness.step();
+        let output = opened.harness.output();
+        let leaves = output
+            .viewport_output
+            .get(&ViewportId::ROOT)
+            .is_some_and(|root| root.commands.contains(&ViewportCommand::Close));
+        if leaves {
+            return;
+        }
+        assert!(start.elapsed().as_secs() < 60, "it stays");
+        std::thread::yield_now();
+    }
 }

@@ -1,5 +1,7 @@
 //! Carries out what the pages asked for.
 
+use std::path::Path;
+
 use egui::{Context, ViewportCommand};
 use tunesmith_protocol::Command as ToService;
 
@@ -34,6 +36,9 @@ impl App {
                 ctx.copy_text(text);
                 self.state.say(Tone::Ok, format!("Copied {what}"));
             }
+            Command::Open(file) if self.state.hosted && is_report(&file) => {
+                self.send(&ToService::ShowReport { file });
+            }
             Command::Open(path) => {
                 if let Err(error) = open::that_detached(&path) {
                     let text = format!("{} could not be opened: {error}", path.display());
@@ -62,6 +67,9 @@ impl App {
                 self.state.page = Page::Glossary;
             }
             Command::Quit => {
+                if self.state.hosted {
+                    self.send(&ToService::Quit);
+                }
                 self.state.asks_to_close = false;
                 self.closing = true;
                 if self.state.tasks.running().is_none() {
@@ -69,5 +77,49 @@ impl App {
                 }
             }
         }
+    }
+}
+
+/// Whether the installed app has a window for such a file.
+fn is_report(file: &Path) -> bool {
+    file.is_absolute() && file.extension().is_some_and(|extension| extension == "html")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, empty, pipe};
+
+    use tunesmith_protocol::decode_command;
+    use tunesmith_setup::Folders;
+
+    use super::super::Options;
+    use super::*;
+
+    #[test]
+    fn the_installed_app_shows_reports_in_a_window_of_their_own() {
+        let home = tempfile::tempdir().unwrap();
+        let ctx = Context::default();
+        let mut app = App::new(
+            &ctx,
+            Options {
+                folders: Folders::all_under(home.path()),
+                root: home.path().to_owned(),
+                program: home.path().join("none"),
+                environment: Vec::new(),
+                renderer: "none".to_owned(),
+            },
+        );
+        let (hears, output) = pipe().unwrap();
+        app.attach(empty(), output);
+        let file = home.path().join("report.html");
+        let mut out = Commands::new();
+        out.push(Command::Open(file.clone()));
+        app.carry_out(&mut out, &ctx);
+        let line = BufReader::new(hears).lines().next().unwrap().unwrap();
+        assert_eq!(
+            decode_command(&line).unwrap(),
+            ToService::ShowReport { file: file.clone() }
+        );
+        assert!(is_report(&file) && !is_report(Path::new("report.html")) && !is_report(home.path()));
     }
 }

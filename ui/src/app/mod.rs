@@ -6,6 +6,7 @@ mod shell;
 
 use std::{
     ffi::OsString,
+    io::{Read, Write},
     path::PathBuf,
     sync::{
         Arc,
@@ -15,7 +16,7 @@ use std::{
 };
 
 use egui::{Context, ThemePreference, Ui, ViewportCommand};
-use tunesmith_protocol::{Command as ToService, TaskId, TaskWork};
+use tunesmith_protocol::{Command as ToService, Notice, TaskId, TaskWork};
 use tunesmith_setup::Folders;
 
 use crate::{
@@ -23,7 +24,7 @@ use crate::{
     pages::{self, Views},
     problem,
     saved::{Saved, ThemeWish},
-    services::{self, Client, Heard, Sampling, Work, Workers},
+    services::{self, Client, Heard, Sampling, SystemFaces, Work, Workers},
     state::{Page, State},
     theme,
 };
@@ -79,9 +80,8 @@ pub struct App {
     waker: Waker,
     workers: Workers,
     sampling: Sampling,
+    faces: Arc<SystemFaces>,
     client: Option<Client>,
-    /// The device that the service was started for.
-    client_device: Option<String>,
     /// [`crate::state::MachineState::generation`] whose cards are watched.
     watched: u64,
     stored: Saved,
@@ -116,8 +116,8 @@ impl App {
             waker,
             workers,
             sampling,
+            faces: SystemFaces::install(ctx),
             client: None,
-            client_device: None,
             watched: 0,
             stored: saved,
             stored_at_secs: 0.0,
@@ -127,6 +127,20 @@ impl App {
         app
     }
 
+    /// Works over a service that is there already and outlives this window, instead of one of its own: the installed app's.
+    pub fn attach(&mut self, input: impl Read + Send + 'static, output: impl Write + Send + 'static) {
+        let waker = self.waker.clone();
+        self.client = Some(Client::over(input, output, move || waker.wake()));
+        self.state.hosted = true;
+    }
+
+    /// A frame is on the screen.
+    pub fn painted(&mut self) {
+        if self.state.hosted {
+            self.send(&ToService::Painted);
+        }
+    }
+
     /// What goes on without drawing; also called while the window is hidden.
     pub fn logic(&mut self, ctx: &Context) {
         self.waker.asked.store(false, Ordering::Release);
@@ -134,12 +148,15 @@ impl App {
         for done in self.workers.finished() {
             done(&mut self.state);
         }
-        self.hear();
+        self.hear(ctx);
         for sample in self.sampling.taken() {
             self.state.telemetry.add(sample);
         }
         self.watch();
         for work in pages::needs(&mut self.state) {
+            self.workers.begin(work);
+        }
+        if let Some(work) = self.faces.needs(ctx) {
             self.workers.begin(work);
         }
         let quiet = self
@@ -168,6 +185,10 @@ impl App {
         shell::shell_ui(&self.state, &mut self.views, ui, &mut out);
         let ctx = ui.ctx().clone();
         self.carry_out(&mut out, &ctx);
+        // A sign was drawn that no face has: one is looked for before the next frame.
+        if self.faces.is_wanted() {
+            ctx.request_repaint();
+        }
     }
 
     /// Whether nothing is under way in the background.
@@ -176,17 +197,32 @@ impl App {
     }
 
     /// Takes in what the service said.
-    fn hear(&mut self) {
+    fn hear(&mut self, ctx: &Context) {
         let Some(client) = &mut self.client else { return };
+        let now_secs = self.state.now_secs;
         let mut ended: Vec<TaskId> = Vec::new();
         for heard in client.heard(MOST_LINES) {
-            ended.extend(match heard {
-                Heard::Notice(notice) => self.state.tasks.apply(notice, self.state.now_secs),
-                Heard::Gone(problem) => self.state.tasks.service_gone(&problem, self.state.now_secs),
-            });
+            match heard {
+                Heard::Notice(Notice::Focus) => come_to_front(ctx),
+                Heard::Notice(Notice::AskToQuit) => {
+                    self.state.asks_to_close = true;
+                    come_to_front(ctx);
+                }
+                // This window came while something runs: that is what somebody wants to see.
+                Heard::Notice(Notice::UpToDate) => {
+                    if let Some(page) = self.state.tasks.running().map(shell::page_of) {
+                        self.state.go(page);
+                    }
+                }
+                Heard::Notice(Notice::Refused { task: None, error }) => self.state.say_stop(error.message),
+                Heard::Notice(notice) => ended.extend(self.state.tasks.apply(notice, now_secs)),
+                Heard::Gone(problem) => ended.extend(self.state.tasks.service_gone(&problem, now_secs)),
+            }
         }
         if client.is_gone() {
             self.client = None;
+            // The app around this window has left, and this window leaves with it.
+            self.closing |= self.state.hosted;
         }
         for task in ended {
             self.task_ended(task);
@@ -242,27 +278,13 @@ impl App {
             self.state.say(theme::Tone::Note, text);
             return;
         }
-        let device = self.state.saved.device.word();
-        if self.client_device != device {
-            self.client = None;
-        }
         let task = self.state.tasks.begin(work.clone(), self.state.now_secs);
         if self.client.is_none() {
-            let arguments: Vec<String> = device
-                .iter()
-                .flat_map(|device| ["--card".to_owned(), device.clone()])
-                .collect();
             let waker = self.waker.clone();
-            match Client::start(
-                &self.options.program,
-                &arguments,
-                &self.options.environment,
-                move || waker.wake(),
-            ) {
-                Ok(client) => {
-                    self.client = Some(client);
-                    self.client_device = device;
-                }
+            match Client::start(&self.options.program, &self.options.environment, move || {
+                waker.wake();
+            }) {
+                Ok(client) => self.client = Some(client),
                 Err(error) => {
                     let problem = problem!(error);
                     if let Some(task) = self.state.tasks.service_gone(&problem, self.state.now_secs) {
@@ -272,8 +294,15 @@ impl App {
                 }
             }
         }
+        let card = self.state.saved.device.word();
+        self.send(&ToService::Use { card });
+        self.send(&ToService::Start { task, work });
+    }
+
+    /// Sends something to the service, where there is one.
+    fn send(&mut self, command: &ToService) {
         if let Some(client) = &mut self.client {
-            client.send(&ToService::Start { task, work });
+            client.send(command);
         }
     }
 
@@ -283,9 +312,9 @@ impl App {
         }
     }
 
-    /// A window that would take a training along asks once.
+    /// A window that would take a training along asks once. The installed app's window takes none along.
     fn ask_before_closing(&mut self, ctx: &Context) {
-        if ctx.input(|input| input.viewport().close_requested()) && !self.closing {
+        if ctx.input(|input| input.viewport().close_requested()) && !self.closing && !self.state.hosted {
             if self.state.tasks.running().is_some() {
                 ctx.send_viewport_cmd(ViewportCommand::CancelClose);
                 self.state.asks_to_close = true;
@@ -344,6 +373,11 @@ impl App {
         });
         ctx.set_zoom_factor(self.state.saved.zoom);
     }
+}
+
+fn come_to_front(ctx: &Context) {
+    ctx.send_viewport_cmd(ViewportCommand::Minimized(false));
+    ctx.send_viewport_cmd(ViewportCommand::Focus);
 }
 
 impl Drop for App {

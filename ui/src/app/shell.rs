@@ -199,7 +199,7 @@ fn dot(state: &State, page: Page, tokens: &Tokens) -> Option<Color32> {
         Page::Live => state
             .tasks
             .running()
-            .filter(|task| task.trains())
+            .filter(|task| task.trains() || task.experiment.is_some())
             .map(|_| tokens.accent),
         Page::Compare => state
             .tasks
@@ -311,7 +311,7 @@ fn left_words(state: &State, task: &Task) -> String {
 }
 
 /// The page that shows a task.
-fn page_of(task: &Task) -> Page {
+pub(super) fn page_of(task: &Task) -> Page {
     use tunesmith_protocol::TaskWork;
     match &task.work {
         TaskWork::Calibrate { .. } => Page::Calibrate,
@@ -328,13 +328,19 @@ fn closing_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
     ui.horizontal_wrapped(|ui| {
         let what = state.tasks.running().map_or("A task", Task::name);
         widgets::badge(ui, Tone::Warn, Tone::Warn.word());
-        ui.label(format!("{what} is under way and ends with this window"));
+        // The installed app's window takes nothing along; here the whole app is asked to leave.
+        let (ends_with, leave) = if state.hosted {
+            ("Tunesmith", "quit")
+        } else {
+            ("this window", "close")
+        };
+        ui.label(format!("{what} is under way and ends with {ends_with}"));
         let trains = state.tasks.running().is_some_and(Task::trains);
-        if trains && ui.button("Stop, save and close").clicked() {
+        if trains && ui.button(format!("Stop, save and {leave}")).clicked() {
             out.push(Command::Stop(StopHow::Save));
             out.push(Command::Quit);
         }
-        if ui.button("Stop now and close").clicked() {
+        if ui.button(format!("Stop now and {leave}")).clicked() {
             out.push(Command::Stop(StopHow::Now));
             out.push(Command::Quit);
         }

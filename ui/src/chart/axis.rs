@@ -1,5 +1,7 @@
 //! From values to places on the screen and back, and where the few grid lines go.
 
+use std::hash::{Hash, Hasher};
+
 use egui::Rangef;
 use tunesmith_report::format::{duration, number, tick};
 
@@ -95,6 +97,25 @@ impl Axis {
         self.screen.min + share * (self.screen.max - self.screen.min)
     }
 
+    /// Whether a value has a place: a number, and on a logarithmic axis one above zero.
+    pub(super) fn can_show(&self, value: f64) -> bool {
+        value.is_finite() && (!self.log || value > 0.0)
+    }
+
+    /// Place of a value; of one that has none, where `low` lies.
+    pub(super) fn place_or_low(&self, value: f64) -> f32 {
+        if self.can_show(value) {
+            self.place(value)
+        } else {
+            self.screen.min
+        }
+    }
+
+    /// The stretch of the screen, from where `low` lies to where `high` lies.
+    pub(super) fn screen(&self) -> Rangef {
+        self.screen
+    }
+
     /// Value at a place on the screen.
     pub(super) fn value(&self, place: f32) -> f64 {
         let share = f64::from((place - self.screen.min) / (self.screen.max - self.screen.min));
@@ -104,6 +125,20 @@ impl Axis {
 
     fn bend(&self, value: f64) -> f64 {
         if self.log { value.log10() } else { value }
+    }
+}
+
+/// Axes that lay values alike hash alike.
+impl Hash for Axis {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            low,
+            high,
+            log,
+            screen,
+        } = self;
+        (low.to_bits(), high.to_bits(), log).hash(state);
+        (screen.min.to_bits(), screen.max.to_bits()).hash(state);
     }
 }
 

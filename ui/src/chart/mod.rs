@@ -15,6 +15,7 @@ mod pareto;
 mod series;
 mod sparkline;
 mod spread;
+mod waterfall;
 
 use egui::Id;
 
@@ -26,6 +27,7 @@ pub use pareto::{Pareto, ParetoPoint, PointState};
 pub use series::{Extremes, Mark, MarkKind, OutOfOrder, Point, Series};
 pub use sparkline::Sparkline;
 pub use spread::{SpreadBar, SpreadBars};
+pub use waterfall::{Waterfall, WaterfallLevel};
 
 /// What a page keeps of a chart from one frame to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

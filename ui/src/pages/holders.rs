@@ -78,7 +78,7 @@ pub fn needs(state: &mut State) -> Option<Work> {
     holders.looking = true;
     let ended = std::mem::take(&mut holders.ended);
     let (root, folders) = (state.root.clone(), state.folders.clone());
-    Some(Work::new("looking who holds the card", move || {
+    let look = move || {
         let now = holders_now(&root, &targets, &[process::id()]);
         // What cannot be remembered is not offered back, which harms nobody.
         let gone = if ended {
@@ -87,17 +87,27 @@ pub fn needs(state: &mut State) -> Option<Work> {
             Vec::new()
         };
         let _ = remember(&folders, &now);
-        move |state: &mut State| {
+        Ok((now, gone))
+    };
+    Some(Work::awaited(
+        "looking who holds the card",
+        look,
+        |state, seen| {
             let holders = &mut state.pages.holders;
             holders.looking = false;
             holders.looked_secs = Some(state.now_secs);
-            holders
-                .gone
-                .retain(|gone| now.iter().all(|there| there.name != gone.name));
-            holders.gone.extend(gone);
-            holders.now = now;
-        }
-    }))
+            match seen {
+                Ok((now, gone)) => {
+                    holders
+                        .gone
+                        .retain(|gone| now.iter().all(|there| there.name != gone.name));
+                    holders.gone.extend(gone);
+                    holders.now = now;
+                }
+                Err(problem) => state.say_stop(problem.message),
+            }
+        },
+    ))
 }
 
 /// A task has ended.

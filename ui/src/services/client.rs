@@ -1,12 +1,13 @@
 //! The window's end of the pipe to the service. The service leads engines, so nothing that happens here or in the
-//! window can take a training along.
+//! window can take a training along. It is a child of this window, or, in the installed app, this window is a child of the
+//! program that hosts it.
 
 use std::{
     env,
     ffi::OsString,
     io::{self, Read, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command as Process, Stdio},
+    process::{Child, Command as Process, Stdio},
     sync::mpsc::{Receiver, SyncSender, sync_channel},
     thread,
     time::{Duration, Instant},
@@ -76,10 +77,11 @@ enum Line {
     End,
 }
 
-/// The service as a child process.
+/// The service at the other end of a pipe.
 pub struct Client {
-    child: Child,
-    stdin: Option<ChildStdin>,
+    /// The service's process, where this window has started it.
+    child: Option<Child>,
+    to_service: Option<Box<dyn Write + Send>>,
     lines: Receiver<Line>,
     open_pipes: u8,
     last_lines: Vec<String>,
@@ -104,7 +106,6 @@ impl Client {
     /// [`ClientError`] when the program is not there or cannot be started.
     pub fn start(
         program: &Path,
-        arguments: &[String],
         environment: &[(String, OsString)],
         wake: impl Fn() + Clone + Send + 'static,
     ) -> Result<Self, ClientError> {
@@ -114,7 +115,6 @@ impl Client {
         let mut process = Process::new(program);
         process
             .args(["serve", "--stdio"])
-            .args(arguments)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -133,9 +133,13 @@ impl Client {
             open_pipes += 1;
             read_in_thread(pipe, sender, Line::Err, wake);
         }
+        let to_service = child
+            .stdin
+            .take()
+            .map(|pipe| Box::new(pipe) as Box<dyn Write + Send>);
         Ok(Self {
-            stdin: child.stdin.take(),
-            child,
+            child: Some(child),
+            to_service,
             lines,
             open_pipes,
             last_lines: Vec::new(),
@@ -144,15 +148,34 @@ impl Client {
         })
     }
 
+    /// A service that is there already, and outlives this window. `wake` is called whenever something came from it.
+    pub fn over(
+        input: impl Read + Send + 'static,
+        output: impl Write + Send + 'static,
+        wake: impl Fn() + Clone + Send + 'static,
+    ) -> Self {
+        let (sender, lines) = sync_channel(WAITING);
+        read_in_thread(input, sender, Line::Out, wake);
+        Self {
+            child: None,
+            to_service: Some(Box::new(output)),
+            lines,
+            open_pipes: 1,
+            last_lines: Vec::new(),
+            welcomed: false,
+            gone: false,
+        }
+    }
+
     /// Sends a command. A service that no longer listens is gone, which [`Self::heard`] tells.
     pub fn send(&mut self, command: &Command) {
-        if let Some(stdin) = &mut self.stdin
-            && stdin
+        if let Some(pipe) = &mut self.to_service
+            && pipe
                 .write_all(encode(command).as_bytes())
-                .and_then(|()| stdin.flush())
+                .and_then(|()| pipe.flush())
                 .is_err()
         {
-            self.stdin = None;
+            self.to_service = None;
         }
     }
 
@@ -183,7 +206,7 @@ impl Client {
     fn out(&mut self, text: &str) -> Option<Heard> {
         match decode_notice(text) {
             Ok(Notice::Welcome { service, .. }) if service != SERVICE_VERSION => {
-                self.stdin = None;
+                self.to_service = None;
                 self.gone = true;
                 Some(Heard::Gone(Problem::new(
                     "service_version",
@@ -212,7 +235,14 @@ impl Client {
     }
 
     fn ending(&mut self) -> Problem {
-        let status = self.child.wait().ok();
+        let Some(child) = &mut self.child else {
+            return Problem::new(
+                "service_gone",
+                "the part of Tunesmith that leads trainings has left",
+                vec!["start Tunesmith again: what a training had saved is kept".to_owned()],
+            );
+        };
+        let status = child.wait().ok();
         let how = status.map_or_else(
             || "ended in an unknown way".to_owned(),
             |status| format!("ended ({status})"),
@@ -232,19 +262,20 @@ impl Client {
 }
 
 impl Drop for Client {
-    /// The end of its stdin makes the service end its engine and leave.
+    /// The end of its stdin makes a service of this window end its engine and leave.
     fn drop(&mut self) {
-        self.stdin = None;
+        self.to_service = None;
+        let Some(child) = &mut self.child else { return };
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(3) {
             while self.lines.try_recv().is_ok() {}
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if !matches!(child.try_wait(), Ok(None)) {
                 return;
             }
             thread::sleep(Duration::from_millis(5));
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

@@ -32,10 +32,11 @@ pub fn look(state: &mut State) -> Option<Work> {
         state.folders.clone(),
         state.saved.device.clone(),
     );
-    Some(Work::new("looking at the machine", move || {
-        let seen = machine(&root, &folders, &wish);
-        move |state: &mut State| state.machine.apply(seen)
-    }))
+    Some(Work::awaited(
+        "looking at the machine",
+        move || machine(&root, &folders, &wish),
+        |state, seen| state.machine.apply(seen),
+    ))
 }
 
 /// What a plan is asked for: the device that was wished for, and on this machine the torches that lie on its disk.

@@ -2,12 +2,14 @@
 //! the cards. All of it comes back through channels that the app empties in its logic.
 
 mod client;
+mod faces;
 mod look;
 mod pick;
 mod sampling;
 mod work;
 
 pub use client::{Client, ClientError, Heard};
+pub use faces::SystemFaces;
 pub use look::{look, plan_request};
 pub use pick::{Pick, pick, pick_new};
 pub use sampling::Sampling;

@@ -40,6 +40,14 @@ impl<T> Loadable<T> {
         }
     }
 
+    /// Why it cannot be read, where it cannot.
+    pub fn problem(&self) -> Option<&Problem> {
+        match self {
+            Self::Failed(problem) => Some(problem),
+            _ => None,
+        }
+    }
+
     /// Whether it is being read.
     pub fn is_loading(&self) -> bool {
         matches!(self, Self::Loading)
@@ -151,6 +159,8 @@ pub struct State {
     pub glossary_term: Option<&'static str>,
     /// The user wants to close the window while a task runs.
     pub asks_to_close: bool,
+    /// The installed app is around this window: what runs goes on without it.
+    pub hosted: bool,
     /// What drew this window: adapter and interface.
     pub renderer: String,
     /// What a folder of captures stands for this machine; this machine where there is none.
@@ -176,6 +186,7 @@ impl State {
             toasts: Vec::new(),
             glossary_term: None,
             asks_to_close: false,
+            hosted: false,
             renderer: String::new(),
             root,
             pages: crate::pages::PageStates::default(),

@@ -64,6 +64,18 @@ pub struct ExperimentSoFar {
 }
 
 impl ExperimentSoFar {
+    /// What other programs do to the run at hand, in a sentence; none where they leave it alone.
+    pub fn disturbed(&self) -> Option<String> {
+        let reason = self.reason.as_ref()?;
+        Some(match self.phase.as_str() {
+            "waits_for_quiet" => {
+                format!("It waits until other programs leave the machine alone: {reason}")
+            }
+            "repeats" => format!("The run is made once more, since it was disturbed: {reason}"),
+            _ => reason.clone(),
+        })
+    }
+
     /// Seconds that the rest will still take, where that is known.
     pub fn secs_left(&self, now_secs: f64) -> Option<f64> {
         Some((self.secs_left? - (now_secs - self.heard_secs).max(0.0)).max(0.0))
@@ -173,6 +185,11 @@ impl Task {
         matches!(self.work, TaskWork::Train { .. } | TaskWork::Resume { .. })
     }
 
+    /// Whether it is an experiment, which trains several runs one after the other.
+    pub fn is_experiment(&self) -> bool {
+        matches!(self.work, TaskWork::Experiment { .. })
+    }
+
     /// Whether it measures, so that the window keeps still.
     pub fn measures(&self) -> bool {
         matches!(
@@ -250,10 +267,11 @@ impl Task {
                 self.progress = None;
             }
             Notice::Run { run, folder, .. } => {
-                // An experiment has one run after the other, each with a curve of its own.
+                // An experiment has one run after the other, each with a curve and with verdicts of its own.
                 if self.run.as_ref().is_some_and(|before| *before != run) {
                     self.steps.clear();
                     self.steps_epoch += 1;
+                    self.findings.clear();
                 }
                 self.run = Some(run);
                 self.folder = Some(folder);
@@ -337,7 +355,14 @@ impl Task {
             Notice::Refused { error, .. } => {
                 self.end(RunStatus::Crashed, Value::Null, Some(error.into()), now_secs);
             }
-            Notice::Welcome { .. } | Notice::Started { .. } => {}
+            // What is left belongs to no task, or is taken in before it comes here.
+            Notice::Welcome { .. }
+            | Notice::Started { .. }
+            | Notice::Task { .. }
+            | Notice::Earlier { .. }
+            | Notice::UpToDate
+            | Notice::Focus
+            | Notice::AskToQuit => {}
         }
     }
 
@@ -366,9 +391,14 @@ pub fn tone_of(status: RunStatus) -> Tone {
 /// Which task a notice belongs to.
 fn task_of(notice: &Notice) -> Option<TaskId> {
     match notice {
-        Notice::Welcome { .. } => None,
+        Notice::Welcome { .. }
+        | Notice::Earlier { .. }
+        | Notice::UpToDate
+        | Notice::Focus
+        | Notice::AskToQuit => None,
         Notice::Refused { task, .. } => *task,
         Notice::Started { task }
+        | Notice::Task { task, .. }
         | Notice::Stage { task, .. }
         | Notice::Run { task, .. }
         | Notice::Experiment { task, .. }
@@ -387,7 +417,7 @@ fn task_of(notice: &Notice) -> Option<TaskId> {
 pub struct TaskState {
     /// The tasks of this window, oldest first: of each kind the last, and the one at hand.
     tasks: Vec<Task>,
-    /// How many were asked for.
+    /// The highest number that a task has had.
     asked: TaskId,
 }
 
@@ -395,11 +425,22 @@ impl TaskState {
     /// Begins a task, which takes the place of the last of its kind.
     pub fn begin(&mut self, work: TaskWork, now_secs: f64) -> TaskId {
         self.asked += 1;
-        let task = Task::new(self.asked, work, now_secs);
+        self.put(Task::new(self.asked, work, now_secs));
+        self.asked
+    }
+
+    fn put(&mut self, task: Task) {
         self.tasks
             .retain(|other| other.name() != task.name() || !other.is_over());
         self.tasks.push(task);
-        self.asked
+    }
+
+    /// There is a task that this window did not ask for.
+    fn know(&mut self, id: TaskId, work: TaskWork, now_secs: f64) {
+        self.asked = self.asked.max(id);
+        if self.get(id).is_none() {
+            self.put(Task::new(id, work, now_secs));
+        }
     }
 
     /// The task that is under way.
@@ -417,6 +458,11 @@ impl TaskState {
         self.last(Task::trains)
     }
 
+    /// The last training or experiment, under way or over: what the page of the live run follows.
+    pub fn followed(&self) -> Option<&Task> {
+        self.last(|task| task.trains() || task.is_experiment())
+    }
+
     /// A task by its number.
     pub fn get(&self, id: TaskId) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == id)
@@ -431,6 +477,17 @@ impl TaskState {
 
     /// Takes a notice in. Returns the task that ended by it.
     pub fn apply(&mut self, notice: Notice, now_secs: f64) -> Option<TaskId> {
+        match notice {
+            Notice::Earlier { secs_ago, notice } => self.take(*notice, now_secs - secs_ago.max(0.0)),
+            notice => self.take(notice, now_secs),
+        }
+    }
+
+    fn take(&mut self, notice: Notice, now_secs: f64) -> Option<TaskId> {
+        if let Notice::Task { task, work } = notice {
+            self.know(task, work, now_secs);
+            return None;
+        }
         let id = task_of(&notice)?;
         let task = self.tasks.iter_mut().find(|task| task.id == id)?;
         if task.is_over() {
@@ -598,5 +655,51 @@ mod tests {
         let (mut tasks, id) = training();
         assert_eq!(tasks.apply(step(id + 1, 1, 1.0), 1.0), None);
         assert!(tasks.training().unwrap().steps.is_empty());
+    }
+
+    #[test]
+    fn what_was_said_before_a_window_came_is_as_old_as_it_is() {
+        let mut tasks = TaskState::default();
+        let earlier = |secs_ago, notice| Notice::Earlier {
+            secs_ago,
+            notice: Box::new(notice),
+        };
+        let work = || TaskWork::Resume { run: "r1".to_owned() };
+        let stage = Notice::Stage {
+            task: 7,
+            stage: "train".to_owned(),
+            title: "training".to_owned(),
+        };
+        for notice in [
+            earlier(
+                90.0,
+                Notice::Task {
+                    task: 7,
+                    work: work(),
+                },
+            ),
+            earlier(89.0, Notice::Started { task: 7 }),
+            earlier(60.0, stage),
+            step(7, 1, 2.0),
+            step(7, 2, 1.5),
+        ] {
+            assert_eq!(tasks.apply(notice, 1.0), None);
+        }
+        let task = tasks.running().unwrap();
+        assert_eq!((task.id, task.stage.as_str(), task.steps.len()), (7, "train", 2));
+        assert!((task.elapsed_secs(11.0) - 100.0).abs() < 1e-9);
+        assert!((task.stage_began_secs + 59.0).abs() < 1e-9);
+        // A number that a task has had is not given to another one.
+        assert_eq!(tasks.begin(TaskWork::Report { run: "r1".to_owned() }, 2.0), 8);
+        let ended = Notice::Ended {
+            task: 7,
+            status: RunStatus::Ok,
+            run: None,
+            result: Value::Null,
+            failure: None,
+            last_lines: Vec::new(),
+        };
+        assert_eq!(tasks.apply(earlier(0.5, ended), 12.0), Some(7));
+        assert!((tasks.get(7).unwrap().elapsed_secs(99.0) - 100.5).abs() < 1e-9);
     }
 }

@@ -11,5 +11,7 @@ pub use basics::{
     small_button, term,
 };
 pub use marks::{badge, icon, mark};
-pub use panels::{empty, loading, page, panel, problem_panel, ragged, subheading, verdict_line, verdict_row};
-pub use values::{caption, eta, facts, figure, table, tile, tiles, value_unit, whole_secs};
+pub use panels::{
+    empty, loading, page, panel, problem_panel, ragged, sideways, subheading, verdict_line, verdict_row,
+};
+pub use values::{caption, eta, facts, figure, rough, table, tile, tiles, value_unit, whole_secs};

@@ -64,6 +64,19 @@ pub fn panel<R>(ui: &mut Ui, heading: &str, add: impl FnOnce(&mut Ui) -> R) -> R
     result
 }
 
+/// What needs this much room: where there is less, it is scrolled sideways and not cut.
+pub fn sideways(ui: &mut Ui, id: &str, narrowest: f32, add: impl FnOnce(&mut Ui)) {
+    ui.push_id(id, |ui| {
+        if ui.available_width() >= narrowest {
+            return add(ui);
+        }
+        ScrollArea::horizontal().show(ui, |ui| {
+            ui.set_width(narrowest);
+            add(ui);
+        });
+    });
+}
+
 /// Text that keeps its word spaces: columns would stretch each line to their width.
 pub fn ragged<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
     ui.with_layout(Layout::top_down(Align::LEFT), add).inner

@@ -131,6 +131,21 @@ pub fn whole_secs(secs: f64) -> String {
     }
 }
 
+/// A stretch of time as one says it of what is not known better: `25 s`, `4 min`, `2 h 10 min`. Steps of five keep it
+/// from flickering.
+pub fn rough(secs: f64) -> String {
+    let five = |value: f64| ((value / 5.0).round() * 5.0).max(5.0) as u64;
+    let minutes = (secs / 60.0).round() as u64;
+    match secs {
+        _ if secs < 57.5 => format!("{} s", five(secs)),
+        _ if minutes < 60 => format!("{minutes} min"),
+        _ => {
+            let minutes = five(secs / 60.0);
+            format!("{} h {:02} min", minutes / 60, minutes % 60)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::whole_secs;

@@ -30,6 +30,7 @@ use crate::{
 
 pub use measured::{Measured, Words};
 pub use stored::Stored;
+pub(crate) use stored::settings_and_device;
 
 /// What the page keeps.
 #[derive(Default)]

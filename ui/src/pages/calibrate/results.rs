@@ -21,6 +21,7 @@ use super::{
 use crate::{
     chart::{Bar, Bars},
     commands::Commands,
+    pages::report::Subject,
     state::{Page, State},
     theme::{self, Tone},
     widgets,
@@ -77,6 +78,15 @@ fn actions_ui(
             }
         }
         measure_button(state, "Measure again", !all_right, ui, out);
+        let report = ui
+            .button("Report")
+            .on_hover_text("What the calibration says, to save as a page or a picture and to share");
+        if report.clicked() {
+            out.change("show the calibration's report", |state| {
+                state.pages.report.choose(Subject::Calibration);
+                state.go(Page::Report);
+            });
+        }
         let text = words.text(&measured.calibration.record.taken);
         widgets::copy_button(ui, "the measurement", &text, out);
         widgets::caption(ui, &measured.age(state.now_secs))

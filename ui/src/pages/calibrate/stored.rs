@@ -14,7 +14,7 @@ use crate::{
     problem,
     saved::DeviceWish,
     services::Work,
-    state::{Machine, Problem, State},
+    state::{Machine, Problem},
 };
 
 /// What would be measured, and what was.
@@ -32,9 +32,10 @@ pub struct Stored {
 
 /// Reads it.
 pub(super) fn read(machine: Arc<Machine>, folders: Folders, wish: DeviceWish, generation: u64) -> Work {
-    Work::new("looking for a measurement", move || {
-        let stored = stored(&machine, folders, &wish);
-        move |state: &mut State| {
+    Work::awaited(
+        "looking for a measurement",
+        move || stored(&machine, folders, &wish),
+        move |state, stored| {
             let page = &mut state.pages.calibrate;
             // An older look's answer is not wanted any more.
             if page.stored_is_for != Some(generation) {
@@ -48,8 +49,8 @@ pub(super) fn read(machine: Arc<Machine>, folders: Folders, wish: DeviceWish, ge
             {
                 measured.aged_at_secs = state.now_secs;
             }
-        }
-    })
+        },
+    )
 }
 
 fn stored(machine: &Machine, folders: Folders, wish: &DeviceWish) -> Result<Stored, Problem> {
@@ -62,9 +63,7 @@ fn stored(machine: &Machine, folders: Folders, wish: &DeviceWish) -> Result<Stor
             is_capture: true,
         });
     }
-    // With the plan's flags, as the service starts the engine: they are conditions of a measurement.
-    let settings = Settings::in_folders(folders, &wish.choice()).map_err(|error| problem!(error))?;
-    let device = device(machine, &settings.engine, wish);
+    let (settings, device) = settings_and_device(machine, folders, wish)?;
     let measured = stored_calibration(&settings, &device).map(|calibration| Measured {
         age_secs: Some(calibration.age_secs()),
         calibration,
@@ -77,6 +76,28 @@ fn stored(machine: &Machine, folders: Folders, wish: &DeviceWish) -> Result<Stor
         measured,
         is_capture: false,
     })
+}
+
+/// What the service would measure with, and the device, as the engine calls it.
+///
+/// # Errors
+/// [`Problem`] where no engine can be started, or the machine is a folder of captured files.
+pub(crate) fn settings_and_device(
+    machine: &Machine,
+    folders: Folders,
+    wish: &DeviceWish,
+) -> Result<(Settings, String), Problem> {
+    if !machine.system.live {
+        return Err(Problem::new(
+            "captured_machine",
+            "this window shows a captured machine, and only the machine itself can be measured",
+            vec!["open Tunesmith without --root on the machine that it is about".to_owned()],
+        ));
+    }
+    // With the plan's flags, as the service starts the engine: they are conditions of a measurement.
+    let settings = Settings::in_folders(folders, &wish.choice()).map_err(|error| problem!(error))?;
+    let device = device(machine, &settings.engine, wish);
+    Ok((settings, device))
 }
 
 /// The device that is measured: the planned card where the installed torch can use it, else the processor.

@@ -2,7 +2,7 @@
 //! predicted, each knob of a sweep, and a long run over time.
 
 use egui::Ui;
-use tunesmith_lab::experiment::{ExperimentState, Outlook};
+use tunesmith_lab::experiment::{ExperimentState, Kind, Outlook};
 use tunesmith_measure::{
     Gib,
     comparison::{Comparison, Metric, knobs},
@@ -63,6 +63,8 @@ fn bars(comparison: &Comparison, metric: Metric) -> Vec<SpreadBar> {
         .arms
         .iter()
         .enumerate()
+        // One whose runs measure something else has no bar here.
+        .filter(|(_, arm)| arm.runs == 0 || arm.figures.contains_key(&metric))
         .map(|(index, arm)| SpreadBar {
             label: arm.name.clone(),
             values: arm.figures.get(&metric).map_or_else(Vec::new, |figure| {
@@ -141,8 +143,9 @@ fn knobs_ui(experiment: &ExperimentState, view: &mut CompareView, ui: &mut Ui) {
         return;
     };
     let found = knobs(&experiment.comparison, metric);
-    // Of two arms the bars say it all.
-    if experiment.comparison.arms.len() < 3 || found.is_empty() {
+    // Of two arms the bars say it all, of a ladder the waterfall.
+    let is_ladder = experiment.experiment.kind == Kind::Gap;
+    if experiment.comparison.arms.len() < 3 || found.is_empty() || is_ladder {
         return;
     }
     let marks: Vec<Vec<KnobMark>> = found

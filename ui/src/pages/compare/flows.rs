@@ -418,6 +418,16 @@ fn a_failed_run_is_a_record_with_its_reason_and_can_be_made_again() {
 }
 
 #[test]
+fn its_report_is_a_click_away() {
+    let bench = Bench::on_processor()
+        .with_model()
+        .begun("bf16-or-4bit", &six_runs());
+    let mut harness = harness(bench);
+    click(&mut harness, "Report");
+    assert_eq!(harness.state().state.page, Page::Report);
+}
+
+#[test]
 fn while_it_runs_the_page_tells_how_far_it_is_and_can_stop_it() {
     let bench = Bench::on_processor()
         .with_model()
@@ -569,6 +579,58 @@ fn a_sweep_shows_its_knob_and_others_stay_in_the_list() {
     let label = format!("Show {}", id.file_name().unwrap().to_str().unwrap());
     click(&mut harness, &label);
     says(&harness, "With nf4 instead of plain");
+}
+
+/// All runs of the ladder, in its order: forwards, backwards and forwards again.
+fn ladder() -> Vec<TestSlot> {
+    let trained = |minute: usize, tokens_per_sec: f64| {
+        let run = TestRun::new(&format!("2026-01-01T01:{minute:02}:00Z"));
+        TestSlot::Run(
+            run.tokens_per_sec(tokens_per_sec)
+                .calibrated(0.6)
+                .without_scores(),
+        )
+    };
+    let products = || TestSlot::Products(0.4);
+    let decoding = || TestSlot::Decoding(12.0);
+    vec![
+        trained(0, 480.0),
+        trained(1, 370.0),
+        products(),
+        decoding(),
+        decoding(),
+        products(),
+        trained(2, 372.0),
+        trained(3, 482.0),
+        trained(4, 478.0),
+        trained(5, 371.0),
+        products(),
+        decoding(),
+    ]
+}
+
+#[test]
+fn where_the_time_goes_is_a_waterfall_with_what_stands_beside_it() {
+    let harness = harness(
+        Bench::on_processor()
+            .with_model()
+            .begun("where-time-goes", &ladder()),
+    );
+    says(
+        &harness,
+        "Of the 0.600 TFLOPS that large matrix products in f32 reach here",
+    );
+    harness.get_by_label("From the peak to a training");
+    harness.get_by_label("chart of useful work");
+    says(&harness, "on the way to \"products of its layers alone\"");
+    says(&harness, "train.recompute: none → layer");
+    says(
+        &harness,
+        "Answers, one at a time: 12.0 tokens a second; each reads 0.501 GiB",
+    );
+    says(&harness, "Not measured: reinforcement learning (GRPO)");
+    // What measures something else has no bar that says that no run is over.
+    assert!(harness.query_by_label_contains("has no run yet").is_none());
 }
 
 fn step(number: u64) -> Step {

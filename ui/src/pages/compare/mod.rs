@@ -3,6 +3,7 @@
 
 mod begun;
 mod charts;
+mod ladder;
 mod offers;
 mod outcome;
 mod reading;
@@ -11,7 +12,11 @@ mod runs;
 mod statistics;
 mod words;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use egui::{Key, Modifiers, Ui};
 use serde::{Deserialize, Serialize};
@@ -27,7 +32,7 @@ use crate::{
     },
     saved::Saved,
     services::Work,
-    state::{Loadable, Page, State, Task},
+    state::{Loadable, Page, Problem, State, Task},
     theme, widgets,
 };
 
@@ -69,12 +74,35 @@ impl CompareState {
         Some(self.offers.last()?.as_ref().ok()?.as_ref())
     }
 
+    /// Why it is not known what can be run, where it is not.
+    pub fn offers_problem(&self) -> Option<&Problem> {
+        self.offers.last()?.as_ref().err()
+    }
+
     /// The experiments that were begun, newest first, as they were read last.
     pub fn begun(&self) -> &[Arc<ExperimentState>] {
         match self.begun.last() {
             Some(Ok(begun)) => begun,
             _ => &[],
         }
+    }
+
+    /// Whether the list of those that were begun is as new as anybody knows.
+    pub fn is_read(&self) -> bool {
+        self.begun.is_answered()
+    }
+
+    /// Why those that were begun cannot be read, where they cannot.
+    pub fn problem(&self) -> Option<&Problem> {
+        self.begun.last()?.as_ref().err()
+    }
+
+    /// What people call an experiment that was begun, where it was read.
+    pub fn name_of(&self, folder: &Path) -> Option<String> {
+        let mut begun = self.begun().iter();
+        begun
+            .find(|begun| begun.folder == folder)
+            .map(|begun| words::name(begun))
     }
 
     /// Looks at an experiment.
@@ -100,6 +128,7 @@ pub struct CompareView {
     bars: BTreeMap<&'static str, ChartView>,
     knobs: BTreeMap<String, ChartView>,
     pareto: ChartView,
+    ladder: ChartView,
     soak: [ChartView; 3],
     seconds: Cursor,
     /// The last pass in which the page was drawn: a gap means that it was left and is shown again.
@@ -137,20 +166,14 @@ pub fn needs(state: &mut State) -> Option<Work> {
     let folders = state.folders.clone();
     let page = &mut state.pages.compare;
     if let Some(question) = page.live.begin() {
-        return Some(Work::new("reading the experiment", move || {
-            let read = reading::state_of(&question.0, &folders);
-            move |state: &mut State| state.pages.compare.live.answer(question, read)
-        }));
+        let folder = question.0.clone();
+        return Some(Work::awaited(
+            "reading the experiment",
+            move || reading::state_of(&folder, &folders),
+            move |state, read| state.pages.compare.live.answer(question, read),
+        ));
     }
-    let changes = page.changes;
-    page.begun.ask(changes);
-    if let Some(question) = page.begun.begin() {
-        return Some(Work::new("reading the experiments", move || {
-            let begun = reading::begun(&folders).map(Arc::new);
-            move |state: &mut State| state.pages.compare.begun.answer(question, begun)
-        }));
-    }
-    if let Some(work) = outcome::save(state) {
+    if let Some(work) = read_begun(state).or_else(|| outcome::save(state)) {
         return Some(work);
     }
     // Nothing of what follows is worth disturbing a measurement.
@@ -163,10 +186,25 @@ pub fn needs(state: &mut State) -> Option<Work> {
     let machine = Arc::clone(state.machine.seen.ready()?);
     let around = state.pages.tune.seen()?;
     let wish = state.pages.compare.offers.begin()?;
-    Some(Work::new("estimating the experiments", move || {
-        let offers = Arc::new(reading::offers(&wish, &machine, &folders, &around));
-        move |state: &mut State| state.pages.compare.offers.answer(wish, Ok(offers))
-    }))
+    let asked = wish.clone();
+    Some(Work::awaited(
+        "estimating the experiments",
+        move || Ok(Arc::new(reading::offers(&wish, &machine, &folders, &around))),
+        move |state, offers| state.pages.compare.offers.answer(asked, offers),
+    ))
+}
+
+/// The work that reads the experiments that were begun, where that is not done or they may have changed.
+pub fn read_begun(state: &mut State) -> Option<Work> {
+    let folders = state.folders.clone();
+    let page = &mut state.pages.compare;
+    page.begun.ask(page.changes);
+    let question = page.begun.begin()?;
+    Some(Work::awaited(
+        "reading the experiments",
+        move || reading::begun(&folders).map(Arc::new),
+        move |state, begun| state.pages.compare.begun.answer(question, begun),
+    ))
 }
 
 /// A task has ended: an experiment may be over, and a training may have been one that an experiment waits for.
@@ -238,8 +276,10 @@ pub fn compare_ui(state: &State, view: &mut CompareView, ui: &mut Ui, out: &mut 
             if running.is_some() {
                 charts::charts_ui(state, current, view, ui);
                 outcome::outcome_ui(state, current, true, ui, out);
+                ladder::ladder_ui(current, view, ui, out);
             } else {
                 outcome::outcome_ui(state, current, false, ui, out);
+                ladder::ladder_ui(current, view, ui, out);
                 charts::charts_ui(state, current, view, ui);
             }
             runs::runs_ui(state, current, ui, out);

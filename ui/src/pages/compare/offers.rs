@@ -41,8 +41,13 @@ pub(super) fn main_ui(state: &State, view: &mut CompareView, ui: &mut Ui, out: &
     }
     widgets::panel(ui, "", |ui| {
         let Some(offers) = state.pages.compare.offers() else {
-            widgets::loading(ui, "Working out what an experiment takes here");
-            return;
+            let pages = &state.pages;
+            return match pages.compare.offers_problem().or(pages.tune.around_problem()) {
+                Some(problem) => {
+                    widgets::problem_panel(ui, "What an experiment takes here is not known", problem, out);
+                }
+                None => widgets::loading(ui, "Working out what an experiment takes here"),
+            };
         };
         let Some(offer) = offers.ready.first() else { return };
         widgets::subheading(ui, &offer.experiment.title);
@@ -132,7 +137,7 @@ fn main_words(state: &State, planned: &Planned, begun: Option<&ExperimentState>)
 fn tiles_ui(outlook: &Outlook, ui: &mut Ui) {
     let (time, below) = match outlook.secs {
         Some(secs) => (
-            format!("about {}", duration(secs)),
+            format!("about {}", widgets::rough(secs)),
             format!("{} of training at most", duration(outlook.most_secs)),
         ),
         None => (
@@ -176,6 +181,13 @@ fn tiles_ui(outlook: &Outlook, ui: &mut Ui) {
     widgets::tiles(ui, &tiles);
     if outlook.fit == Fit::DoesNotFit {
         widgets::verdict_line(ui, Tone::Warn, &capitalised(&outlook.reason));
+    }
+    if let Some(steps) = outlook.steps_in_box {
+        let sentence = format!(
+            "The time box of a run leaves room for about {} of the slowest arm; all are then compared over as many",
+            plural(steps, "timed step")
+        );
+        widgets::verdict_line(ui, Tone::Note, &sentence);
     }
 }
 
@@ -430,7 +442,7 @@ fn takes(kind: Kind, outlook: &Outlook) -> String {
         ),
     };
     let time = match outlook.secs {
-        Some(secs) => format!("about {}", duration(secs)),
+        Some(secs) => format!("about {}", widgets::rough(secs)),
         None => format!("{} at most", duration(outlook.most_secs)),
     };
     let mut parts = vec![capitalised(&arms), time];

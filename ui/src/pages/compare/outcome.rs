@@ -15,9 +15,10 @@ use tunesmith_report::{
 use super::{current, is_unfinished, over, resume, words};
 use crate::{
     commands::{Command, Commands},
+    pages::report::Subject,
     problem,
     services::{Work, pick_new},
-    state::{Problem, State},
+    state::{Page, Problem, State},
     theme::{self, Tone},
     widgets,
 };
@@ -47,12 +48,11 @@ pub(super) fn save(state: &mut State) -> Option<Work> {
     let experiment = Arc::clone(current(state)?);
     let runs = state.folders.runs();
     state.pages.compare.saving = Saving::Writing;
-    Some(Work::new("saving the experiment's report", move || {
-        let saved = write_report(&experiment, &runs, path);
-        move |state: &mut State| {
-            state.pages.compare.saving = saved.map_or_else(Saving::Failed, Saving::Saved);
-        }
-    }))
+    Some(Work::awaited(
+        "saving the experiment's report",
+        move || write_report(&experiment, &runs, path),
+        |state, saved| state.pages.compare.saving = saved.map_or_else(Saving::Failed, Saving::Saved),
+    ))
 }
 
 fn write_report(
@@ -182,6 +182,16 @@ fn actions_ui(state: &State, experiment: &ExperimentState, ui: &mut Ui, out: &mu
                     &name,
                     |state, path| state.pages.compare.saving = Saving::Picked(path),
                 ))
+            });
+        }
+        let report = ui.add_enabled(made, egui::Button::new("Report")).on_hover_text(
+            "What it says, what is taken out before anybody sees it, and saving it in any form",
+        );
+        if report.clicked() {
+            let folder = experiment.folder.clone();
+            out.change("show the experiment's report", move |state| {
+                state.pages.report.choose(Subject::Experiment(folder));
+                state.go(Page::Report);
             });
         }
         if ui.button("Open its folder").clicked() {

@@ -138,7 +138,7 @@ fn planned(experiment: &Experiment, device: &str, known: &Known<'_>) -> Result<P
     // An experiment that was checked has an arm.
     let first = &plan.arms[0].recipe;
     Ok(Planned {
-        outlook: outlook(&plan, known),
+        outlook: outlook(experiment, &plan, known),
         before: compare(&plan.design(experiment), &[]),
         dtype: first.dtype(device),
         model: first

@@ -9,7 +9,7 @@ use super::runs;
 use crate::{
     commands::{Command, Commands},
     pages::holders,
-    state::{ExperimentSoFar, State, Task},
+    state::{ExperimentSoFar, Page, State, Task},
     theme::{self, Tone},
     widgets,
 };
@@ -51,6 +51,9 @@ pub(super) fn running_ui(
             if stop.clicked() {
                 out.push(Command::Stop(StopHow::Now));
             }
+            if task.run.is_some() && widgets::link_button(ui, "Watch this run").clicked() {
+                out.go(Page::Live);
+            }
             let elapsed = widgets::whole_secs(task.elapsed_secs(state.now_secs));
             widgets::caption(
                 ui,
@@ -66,11 +69,8 @@ pub(super) fn running_ui(
 
 /// What other programs do to the run at hand.
 fn disturbed_ui(so_far: &ExperimentSoFar, ui: &mut Ui) {
-    let Some(reason) = &so_far.reason else { return };
-    let sentence = match so_far.phase.as_str() {
-        "waits_for_quiet" => format!("It waits until other programs leave the machine alone: {reason}"),
-        "repeats" => format!("The run is made once more, since it was disturbed: {reason}"),
-        _ => reason.clone(),
+    let Some(sentence) = so_far.disturbed() else {
+        return;
     };
     ui.horizontal_wrapped(|ui| {
         widgets::badge(ui, Tone::Warn, Tone::Warn.word());

@@ -36,6 +36,10 @@ pub(super) fn statistics_ui(experiment: &ExperimentState, ui: &mut Ui, out: &mut
             widgets::caption(ui, "says what that means");
         });
         for (index, pair) in comparison.pairs.iter().enumerate() {
+            // One whose runs measure something else has nothing to compare.
+            if pair.figures.is_empty() {
+                continue;
+            }
             let (Some(own), Some(first)) = (comparison.arms.get(pair.arm), comparison.arms.first()) else {
                 continue;
             };

@@ -47,6 +47,9 @@ pub(super) fn headline(
 
 /// What an experiment came to.
 pub(super) fn sentence(experiment: &ExperimentState) -> String {
+    if let Some(ladder) = &experiment.ladder {
+        return capitalised(&ladder.sentence);
+    }
     if let Some(verdict) = experiment.comparison.verdict() {
         return capitalised(&verdict);
     }
@@ -193,5 +196,8 @@ pub(super) fn title(metric: Metric) -> &'static str {
         Metric::MfuExactPractical => "MFU, LoRA-exact, of the measured peak",
         Metric::ScorePoints => "Execution match",
         Metric::MeanWatts => "Mean power",
+        Metric::UsefulTflops => "Useful work of a training",
+        Metric::ProductsTflops => "Products alone",
+        Metric::DecodeTokensPerSec => "Answers, one at a time",
     }
 }

@@ -18,6 +18,8 @@ use crate::{
 
 /// Narrower than this, charts stand below each other.
 const TWO_COLUMNS: f32 = 640.0;
+/// Room that the three counts need, in points.
+const COUNTS: f32 = 520.0;
 /// Height of a chart beside another one.
 const SMALL_CHART: f32 = 150.0;
 
@@ -207,27 +209,29 @@ fn counts_ui(report: &MfuReport, ui: &mut Ui) {
         share.map_or_else(|| "not known".to_owned(), |share| percent(share.0))
     };
     let counts: [MfuPair; 3] = [report.lora_exact, report.six_nd, report.hardware];
-    Grid::new("counts of operations")
-        .num_columns(4)
-        .spacing([6.0 * theme::GRID, 1.5 * theme::GRID])
-        .show(ui, |ui| {
-            for heading in [
-                "Counted",
-                "TFLOPS reached",
-                "Of the measured peak",
-                "Of the spec sheet",
-            ] {
-                ui.label(RichText::new(heading).size(theme::SMALL).color(tokens.weak_text));
-            }
-            ui.end_row();
-            for ((name, rule), pair) in MFU_RULES.iter().zip(counts) {
-                ui.label(name.trim_start_matches("MFU, ")).on_hover_text(*rule);
-                ui.label(tflops(pair.tflops));
-                ui.label(share(pair.practical));
-                ui.label(share(pair.theoretical));
+    widgets::sideways(ui, "counts of operations", COUNTS, |ui| {
+        Grid::new("counts of operations")
+            .num_columns(4)
+            .spacing([6.0 * theme::GRID, 1.5 * theme::GRID])
+            .show(ui, |ui| {
+                for heading in [
+                    "Counted",
+                    "TFLOPS reached",
+                    "Of the measured peak",
+                    "Of the spec sheet",
+                ] {
+                    ui.label(RichText::new(heading).size(theme::SMALL).color(tokens.weak_text));
+                }
                 ui.end_row();
-            }
-        });
+                for ((name, rule), pair) in MFU_RULES.iter().zip(counts) {
+                    ui.label(name.trim_start_matches("MFU, ")).on_hover_text(*rule);
+                    ui.label(tflops(pair.tflops));
+                    ui.label(share(pair.practical));
+                    ui.label(share(pair.theoretical));
+                    ui.end_row();
+                }
+            });
+    });
     for (name, rule) in MFU_RULES {
         let name = name.trim_start_matches("MFU, ");
         widgets::caption(ui, &format!("{name}: {rule}"));

@@ -157,7 +157,7 @@ fn lines_ui(task: &Task, view: &mut LogView, ui: &mut Ui) {
     });
     let below = shown.content_size.y - shown.state.clamped_offset().y - shown.inner_rect.height();
     if below > height {
-        ui.horizontal(|ui| {
+        ui.horizontal_wrapped(|ui| {
             widgets::caption(ui, "New lines are not followed while you look at earlier ones");
             if widgets::small_button(ui, "Go to the end").clicked() {
                 view.to_the_end = true;

@@ -1,7 +1,8 @@
 //! The live run: what is true of the training now, its curves, what the judge sees, its log, and at its end what it
-//! came to.
+//! came to. Of an experiment it is the run at hand, one after the other.
 
 mod charts;
+mod experiment;
 mod facts;
 mod figures;
 mod log;
@@ -30,8 +31,10 @@ pub use figures::Figures;
 /// What the page keeps.
 #[derive(Default)]
 pub struct LiveState {
-    /// The training that it shows.
+    /// The training, or the experiment, that it shows.
     task: Option<TaskId>,
+    /// Its run, once that has a folder: an experiment has one after the other.
+    run: Option<String>,
     /// What is known of its run.
     facts: Loadable<Arc<RunFacts>>,
     /// Its curves.
@@ -68,10 +71,16 @@ impl LiveState {
         self.outcome.ready().map(AsRef::as_ref)
     }
 
-    /// A training was asked for: what was shown belongs to another one.
+    /// Whether it shows this run of this task.
+    fn shows(&self, task: TaskId, run: Option<&String>) -> bool {
+        self.task == Some(task) && self.run.as_ref() == run
+    }
+
+    /// A training was asked for, or an experiment's next run has begun: what was shown belongs to another one.
     fn begin(&mut self, task: &Task, latest_reading: Option<f64>) {
         *self = Self {
             task: Some(task.id),
+            run: task.run.clone(),
             asks_questions: words::will_ask(&task.work),
             // What was read before this training is not its temperature.
             readings: latest_reading.map(|at| (f64::NAN, at)),
@@ -97,12 +106,16 @@ pub fn follow(state: &mut State) {
         ..
     } = state;
     let live = &mut pages.live;
-    let Some(task) = tasks.training() else { return };
-    if live.task != Some(task.id) {
+    let Some(task) = tasks.followed() else { return };
+    let next_run = live.run.is_some() && live.run != task.run;
+    if live.task != Some(task.id) || next_run {
         live.begin(task, telemetry.samples().last().map(|sample| sample.at_secs));
     }
+    live.run.clone_from(&task.run);
     if let Some(index) = words::stage_index(&task.stage) {
         live.reached = live.reached.max(index);
+        // Whether the runs of an experiment are scored is seen as they are.
+        live.asks_questions |= words::ASKS.contains(&index);
     }
     match &live.facts {
         // Without a folder nothing can be read of the run, and its speed can be counted without it.
@@ -161,37 +174,38 @@ impl LiveState {
     /// The part of the run's folder that must be read next.
     fn reading(&mut self, task: &Task) -> Option<Work> {
         let folder = task.folder.clone()?;
-        let id = task.id;
+        let (id, run) = (task.id, task.run.clone());
         let resumes = matches!(task.work, TaskWork::Resume { .. });
         // The manifest of a new run is written after its folder was named, and before its first step.
         let has_manifest = resumes || !task.steps.is_empty();
         if self.facts.is_unasked() && has_manifest {
             self.facts = Loadable::Loading;
-            return Some(Work::new("reading the run", move || {
-                let read = RunFacts::read(&folder).map(Arc::new);
-                move |state: &mut State| {
-                    let live = &mut state.pages.live;
-                    if live.task == Some(id) {
-                        if let Ok(facts) = &read {
-                            live.asks_questions &= facts.asks_questions;
-                            live.figures = Figures::new(Some(facts.context.clone()));
-                        }
-                        live.facts = read.into();
+            let read = move || RunFacts::read(&folder).map(Arc::new);
+            return Some(Work::awaited("reading the run", read, move |state, read| {
+                let live = &mut state.pages.live;
+                if live.shows(id, run.as_ref()) {
+                    if let Ok(facts) = &read {
+                        live.asks_questions &= facts.asks_questions;
+                        live.figures = Figures::new(Some(facts.context.clone()));
                     }
+                    live.facts = read.into();
                 }
             }));
         }
-        if self.outcome.is_unasked() && task.is_over() {
+        // What the runs of an experiment came to is told together, on the page of the comparison.
+        if self.outcome.is_unasked() && task.is_over() && !task.is_experiment() {
             self.outcome = Loadable::Loading;
-            return Some(Work::new("reading what the run came to", move || {
-                let read = Outcome::read(&folder).map(Arc::new);
-                move |state: &mut State| {
+            let read = move || Outcome::read(&folder).map(Arc::new);
+            return Some(Work::awaited(
+                "reading what the run came to",
+                read,
+                move |state, read| {
                     let live = &mut state.pages.live;
-                    if live.task == Some(id) {
+                    if live.shows(id, run.as_ref()) {
                         live.outcome = read.into();
                     }
-                }
-            }));
+                },
+            ));
         }
         None
     }
@@ -201,7 +215,7 @@ impl LiveState {
 pub fn needs(state: &mut State) -> Option<Work> {
     let work = state
         .tasks
-        .training()
+        .followed()
         .and_then(|task| state.pages.live.reading(task));
     work.or_else(|| RunsState::refresh(state))
 }
@@ -211,18 +225,24 @@ pub fn task_ended(_state: &mut State, _task: TaskId) {}
 
 /// Draws it.
 pub fn live_ui(state: &State, view: &mut LiveView, ui: &mut Ui, out: &mut Commands) {
-    let Some(task) = state.tasks.training() else {
+    let Some(task) = state.tasks.followed() else {
         nothing_ui(state, ui, out);
         return;
     };
     let live = &state.pages.live;
-    let title = words::title(task, &live.figures, live.outcome(), state.now_secs);
+    let title = experiment::title(task)
+        .unwrap_or_else(|| words::title(task, &live.figures, live.outcome(), state.now_secs));
     widgets::page(ui, &title, "", |ui| {
-        if task.is_over() {
-            outcome::outcome_ui(state, task, ui, out);
-            super::holders::gone_ui(state, ui, out);
-        } else {
+        if task.is_experiment() {
+            experiment::experiment_ui(state, task, ui, out);
+        }
+        if !task.is_over() {
             status::status_ui(state, task, ui, out);
+        } else if !task.is_experiment() {
+            outcome::outcome_ui(state, task, ui, out);
+        }
+        if task.is_over() {
+            super::holders::gone_ui(state, ui, out);
         }
         status::judge_ui(state, task, ui);
         charts::charts_ui(state, task, &mut view.charts, ui, out);

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     commands::Commands,
+    pages::report::Subject,
     state::{Loadable, Page, State, Task, tone_of},
     theme::{self, Tone},
     widgets,
@@ -162,7 +163,7 @@ fn actions_ui(task: &Task, outcome: Option<&Outcome>, ui: &mut Ui, out: &mut Com
         if !task.steps.is_empty() && ui.button("Report").clicked() {
             let run = outcome.run.clone();
             out.change("show this run's report", move |state| {
-                state.pages.report.choose(run);
+                state.pages.report.choose(Subject::Run(run));
                 state.go(Page::Report);
             });
         }

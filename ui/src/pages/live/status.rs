@@ -32,6 +32,13 @@ const STOPS: [(StopHow, &str, &str); 3] = [
     ),
 ];
 
+/// The way to stop an experiment.
+const STOPS_OF_AN_EXPERIMENT: [(StopHow, &str, &str); 1] = [(
+    StopHow::Now,
+    "Stop the experiment",
+    "Leaves at once, in the middle of the run. Runs that are over are kept, and the experiment can go on from there",
+)];
+
 /// Where the training is, and how to stop it.
 pub(super) fn status_ui(state: &State, task: &Task, ui: &mut Ui, out: &mut Commands) {
     widgets::panel(ui, "", |ui| {
@@ -129,7 +136,12 @@ fn facts_ui(state: &State, task: &Task, ui: &mut Ui) {
         });
         fact(ui, "Tokens", &tokens, &hover);
         let elapsed = words::elapsed(task.elapsed_secs(state.now_secs));
-        fact(ui, "Elapsed", &elapsed, "Since the training was asked for");
+        let since = if task.is_experiment() {
+            "Since the experiment was asked for"
+        } else {
+            "Since the training was asked for"
+        };
+        fact(ui, "Elapsed", &elapsed, since);
         let left = words::time_left(task, state.now_secs);
         fact(ui, "Left", &left, "Of this stage of the job, as its speed so far has it; later stages come on top");
     });
@@ -157,11 +169,17 @@ pub(super) fn fact(ui: &mut Ui, name: &str, value: &str, hover: &str) -> Respons
 
 /// The ways to stop, or the one that was chosen.
 fn stops_ui(task: &Task, ui: &mut Ui, out: &mut Commands) {
+    // Half a run of an experiment says nothing: what is over counts, and the run at hand is made anew.
+    let ways: &[(StopHow, &str, &str)] = if task.is_experiment() {
+        &STOPS_OF_AN_EXPERIMENT
+    } else {
+        &STOPS
+    };
     ui.horizontal_wrapped(|ui| {
         if let Some(how) = task.stopping {
             ui.label(format!("{}…", words::stopping(how)));
         }
-        for (how, name, keeps) in STOPS {
+        for &(how, name, keeps) in ways {
             // Between steps there is nothing to finish, and a stop that was asked for is followed only by a harder one.
             let shown = match task.stopping {
                 Some(asked) => asked != StopHow::Now && how == StopHow::Now,

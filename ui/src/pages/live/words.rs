@@ -4,7 +4,7 @@ use tunesmith_protocol::{Progress, RunStatus, StopHow, TaskWork};
 use tunesmith_report::format::{capitalised, count, duration, number, plural, points};
 
 use super::{Figures, Outcome};
-use crate::state::Task;
+use crate::{state::Task, widgets};
 
 /// Seconds of a stage before an estimate is worth showing.
 const SETTLED_SECS: f64 = 3.0;
@@ -136,7 +136,7 @@ fn time(task: &Task, now_secs: f64, after: &str) -> String {
     }
     estimate(task, now_secs).map_or_else(
         || "estimating…".to_owned(),
-        |secs| format!("about {}{after}", about(secs)),
+        |secs| format!("about {}{after}", widgets::rough(secs)),
     )
 }
 
@@ -146,20 +146,6 @@ fn estimate(task: &Task, now_secs: f64) -> Option<f64> {
     progress
         .eta_secs
         .filter(|secs| settled && (0.0..=LONGEST_SECS).contains(secs))
-}
-
-/// A stretch of time as one says it: `25 s`, `4 min`, `2 h 10 min`. Steps of five keep it from flickering.
-fn about(secs: f64) -> String {
-    let five = |value: f64| ((value / 5.0).round() * 5.0).max(5.0) as u64;
-    let minutes = (secs / 60.0).round() as u64;
-    match secs {
-        _ if secs < 57.5 => format!("{} s", five(secs)),
-        _ if minutes < 60 => format!("{minutes} min"),
-        _ => {
-            let minutes = five(secs / 60.0);
-            format!("{} h {:02} min", minutes / 60, minutes % 60)
-        }
-    }
 }
 
 /// Time that has passed, to the second.
@@ -212,6 +198,9 @@ const STAGES: [(&str, &[&str]); 4] = [
     ("Questions to the tuned model", &["evaluate_after"]),
 ];
 
+/// The stages in which questions are asked, by their place in the job.
+pub(super) const ASKS: [usize; 2] = [1, 3];
+
 /// The place of a stage of the service in the job; nothing for one that nobody knows.
 pub(super) fn stage_index(stage: &str) -> Option<usize> {
     STAGES.iter().position(|(_, names)| names.contains(&stage))
@@ -245,6 +234,7 @@ pub(super) fn will_ask(work: &TaskWork) -> bool {
                 && tunesmith_lab::recipe::Recipe::parse(recipe, "the recipe")
                     .is_ok_and(|recipe| recipe.asks_questions())
         }
+        TaskWork::Experiment { .. } => false,
         _ => true,
     }
 }
@@ -324,7 +314,7 @@ mod tests {
             (3600.0, "1 h 00 min"),
             (7800.0, "2 h 10 min"),
         ] {
-            assert_eq!(about(secs), words, "{secs}");
+            assert_eq!(widgets::rough(secs), words, "{secs}");
         }
     }
 

@@ -23,6 +23,8 @@ use crate::{
     widgets,
 };
 
+/// Width of the column of names, where there is room.
+const NAMES: f32 = 170.0;
 /// Longest file that is read as a report, in bytes: the largest real ones have a few million.
 const LONGEST: u64 = 256 << 20;
 
@@ -68,14 +70,15 @@ impl Beside {
             return None;
         }
         beside.opened = Loadable::Loading;
-        Some(Work::new("reading a report", move || {
-            let opened = read(&path).map(Arc::new);
-            move |state: &mut State| {
+        Some(Work::awaited(
+            "reading a report",
+            move || read(&path).map(Arc::new),
+            |state, opened| {
                 let page = &mut state.pages.report;
                 page.beside.opened = opened.into();
                 page.beside.compare(page.own.ready().map(|own| &own.report));
-            }
-        }))
+            },
+        ))
     }
 
     /// Compares it with one's own.
@@ -231,7 +234,7 @@ pub(super) fn beside_ui(
             ui,
             "Drop somebody's report.json here, choose it, or type its path. It is only read, and nothing is sent",
         );
-        ui.horizontal(|ui| {
+        ui.horizontal_wrapped(|ui| {
             let label = ui.label("Report file");
             let room = (ui.available_width() - 290.0).clamp(120.0, 560.0);
             let field = ui
@@ -362,11 +365,12 @@ fn rows((first, here): (&Report, &Preview), (second, there): (&Report, &Preview)
 
 fn rows_ui(id: &str, rows: &[[String; 3]], ui: &mut Ui) {
     let tokens = tokens(ui);
+    let names = NAMES.min(0.4 * ui.available_width());
     ui.push_id(id, |ui| {
         widgets::table(ui, id)
             .vscroll(false)
-            .column(Column::exact(170.0).clip(true))
-            .columns(Column::remainder().at_least(100.0).clip(true), 2)
+            .column(Column::exact(names).clip(true))
+            .columns(Column::remainder().at_least(60.0).clip(true), 2)
             .body(|body| {
                 body.rows(theme::ROW, rows.len(), |mut row| {
                     let [name, one, other] = &rows[row.index()];

@@ -1,43 +1,43 @@
-//! The page `Report`: what a run's report says, saving it, and laying somebody else's beside it.
+//! The page `Report`: what the report of a training, an experiment or a calibration says, saving it, and laying somebody
+//! else's beside it.
 
 mod beside;
 mod preview;
 mod saving;
+mod subject;
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use egui::{ComboBox, Key, Modifiers, Ui};
-use tunesmith_lab::{
-    report_input::{report_of, secrets},
-    run::{LineState, Run, RunLine},
-};
+use egui::{Key, Modifiers, Ui};
+use tunesmith_lab::report_input::secrets;
 use tunesmith_protocol::TaskId;
 use tunesmith_report::{Preview, Report};
 
-use super::runs::{self, RunsState};
+use super::{calibrate, compare, runs::RunsState};
 use crate::{
     commands::{Command, Commands},
-    problem,
     services::Work,
     state::{Loadable, Page, Problem, State},
-    theme::{self, Tone},
+    theme::Tone,
     widgets,
 };
 
 pub use beside::{Beside, Opened};
-pub use saving::Saving;
+pub use saving::{Files, Saving};
+pub use subject::Subject;
 
-/// Runs that can be chosen here; older ones are chosen on the page of the runs.
-const MOST_RUNS: usize = 40;
+use subject::{Choice, Kind, Source};
 
-/// A run's report, in words.
+/// A report, in words.
 pub struct Prepared {
-    /// Id of the run.
-    pub run: String,
-    /// The run's folder.
+    /// What it is about.
+    pub subject: Subject,
+    /// The name that its files bear.
+    id: String,
+    /// The folder that its own files belong in.
     folder: PathBuf,
     /// The report, private words taken out.
     pub report: Report,
@@ -60,9 +60,7 @@ struct Redaction {
 }
 
 impl Prepared {
-    fn read(line: &RunLine, documents: Option<&Path>) -> Result<Self, Problem> {
-        let run = Run::open(&line.folder).map_err(|error| problem!(error))?;
-        let report = report_of(&run).map_err(|error| problem!(error))?;
+    fn of(subject: Subject, id: &str, folder: PathBuf, report: Report, documents: Option<&Path>) -> Self {
         let preview = report.preview();
         let secrets = secrets();
         let told = &report.record.redactions;
@@ -79,15 +77,16 @@ impl Prepared {
             })
             .collect();
         let replacements: Vec<&str> = secrets.iter().map(|secret| secret.replacement.as_str()).collect();
-        Ok(Self {
+        Self {
             replaced: replaced(&report, &preview, &replacements),
-            suggested: saving::suggested(&line.id, documents),
-            run: line.id.clone(),
-            folder: line.folder.clone(),
+            suggested: saving::suggested(id, documents),
+            subject,
+            id: id.to_owned(),
+            folder,
             report,
             preview,
             redactions,
-        })
+        }
     }
 }
 
@@ -110,7 +109,16 @@ fn replaced(report: &Report, preview: &Preview, replacements: &[&str]) -> Vec<[S
         .iter()
         .filter_map(|training| training.reason.as_ref())
         .map(|reason| ["reason".to_owned(), reason.clone()]);
+    let experiment = report.record.experiment.iter();
+    let of_experiment = experiment.flat_map(|experiment| {
+        let file = experiment.toml.lines();
+        let reasons = experiment.runs.iter().filter_map(|run| run.reason.as_ref());
+        let told = reasons.chain(&experiment.notes);
+        file.map(|line| ["experiment".to_owned(), line.trim().to_owned()])
+            .chain(told.map(|text| ["a run".to_owned(), text.clone()]))
+    });
     recipe
+        .chain(of_experiment)
         .chain(surroundings)
         .chain(reason)
         .filter(|[_, text]| holds(text))
@@ -120,10 +128,12 @@ fn replaced(report: &Report, preview: &Preview, replacements: &[&str]) -> Vec<[S
 /// What the page keeps.
 #[derive(Default)]
 pub struct ReportState {
-    /// Id of the run that was chosen; the last that ended where none was.
-    chosen: Option<String>,
+    /// What was chosen.
+    choice: Choice,
     /// What the report was read from.
-    from: Option<Arc<RunLine>>,
+    from: Option<Source>,
+    /// How often a task has ended that may have measured something.
+    measured: u64,
     /// The report.
     own: Loadable<Arc<Prepared>>,
     /// Where it stands with saving it.
@@ -132,16 +142,19 @@ pub struct ReportState {
     pub beside: Beside,
     /// The folder where reports are saved; the user's own where nothing else is said.
     pub documents: Option<PathBuf>,
-    /// Where the picture to share is to be saved.
-    pub picture: Option<PathBuf>,
     /// A file that is to be opened in the browser.
     to_open: Option<PathBuf>,
 }
 
 impl ReportState {
-    /// Shows the report of a run.
-    pub fn choose(&mut self, run: String) {
-        self.chosen = Some(run);
+    /// Shows the report of something else.
+    pub fn choose(&mut self, subject: Subject) {
+        self.choice.choose(subject);
+        self.start_anew();
+    }
+
+    /// Something else was chosen: what is shown belongs to what was.
+    fn start_anew(&mut self) {
         self.from = None;
         self.own = Loadable::Unasked;
         self.saving = Saving::default();
@@ -152,9 +165,9 @@ impl ReportState {
         &self.own
     }
 
-    fn take(&mut self, line: &Arc<RunLine>, own: Result<Arc<Prepared>, Problem>) {
-        // Another run may have been chosen by now.
-        if self.from.as_ref().is_some_and(|from| Arc::ptr_eq(from, line)) {
+    fn take(&mut self, source: &Source, own: Result<Arc<Prepared>, Problem>) {
+        // Something else may have been chosen by now.
+        if self.from.as_ref().is_some_and(|from| from.is(source)) {
             self.own = own.into();
             self.beside.compare(self.own.ready().map(|own| &own.report));
         }
@@ -170,49 +183,92 @@ pub struct ReportView {
 
 /// The work that it needs.
 pub fn needs(state: &mut State) -> Option<Work> {
-    if let Some(work) = RunsState::refresh(state) {
-        return Some(work);
+    let read = RunsState::refresh(state)
+        .or_else(|| compare::read_begun(state))
+        .or_else(|| calibrate::needs(state))
+        .or_else(|| Beside::needs(state));
+    if read.is_some() {
+        return read;
     }
-    if let Some(work) = Beside::needs(state) {
-        return Some(work);
-    }
-    let (runs, page) = (&state.pages.runs, &mut state.pages.report);
-    let line = match &page.chosen {
-        Some(id) => runs.list.line(id),
-        None => runs.list.last_ended(),
-    };
-    let Some(line) = line else {
-        if runs.is_settled() {
-            // It was deleted, or there are no runs.
-            page.chosen = None;
+    let kind = subject::kind(state);
+    let Some(source) = subject::source(state) else {
+        if is_known(state, kind) {
+            // It was deleted, or there is nothing of this kind.
+            let page = &mut state.pages.report;
+            page.choice.forget(kind);
             page.from = None;
             page.own = Loadable::Unasked;
         }
         return None;
     };
-    if page.from.as_ref().is_some_and(|from| Arc::ptr_eq(from, line)) {
-        return saving::needs(page).or_else(|| saving::picture_needs(page));
+    let disturbs = subject::disturbs(state);
+    let page = &mut state.pages.report;
+    if page.from.as_ref().is_some_and(|from| from.is(&source)) {
+        return saving::needs(page);
     }
-    if page.own.ready().is_none_or(|own| own.run != line.id) {
+    if disturbs {
+        return None;
+    }
+    let subject = source.subject();
+    if page.own.ready().is_none_or(|own| own.subject != subject) {
         page.own = Loadable::Loading;
     }
-    let line = Arc::clone(line);
-    page.from = Some(Arc::clone(&line));
+    page.from = Some(source.clone());
     let documents = page.documents.clone();
-    Some(Work::new("making a report", move || {
-        let own = Prepared::read(&line, documents.as_deref()).map(Arc::new);
-        move |state: &mut State| state.pages.report.take(&line, own)
+    let (folders, wish) = (state.folders.clone(), state.saved.device.clone());
+    let machine = state.machine.seen.ready().cloned();
+    let read_from = source.clone();
+    let make = move || -> Result<Arc<Prepared>, Problem> {
+        let documents = documents.as_deref();
+        let own = match &read_from {
+            Source::Run(line) => subject::of_run(line, documents),
+            Source::Experiment(experiment) => subject::of_experiment(&experiment.folder, &folders, documents),
+            Source::Calibration(..) => {
+                let machine = machine.as_ref().ok_or_else(not_looked_at)?;
+                subject::of_calibration(machine, folders, &wish, documents)
+            }
+        };
+        own.map(Arc::new)
+    };
+    Some(Work::awaited("making a report", make, move |state, own| {
+        state.pages.report.take(&source, own);
     }))
+}
+
+/// Whether it is known that there is nothing of this kind.
+fn is_known(state: &State, kind: Kind) -> bool {
+    match kind {
+        Kind::Training => state.pages.runs.is_settled(),
+        Kind::Experiment => state.pages.compare.is_read(),
+        Kind::Calibration => state.machine.get().is_some(),
+    }
+}
+
+/// Why it is not known what there is of this kind.
+fn unread(state: &State, kind: Kind) -> Option<&Problem> {
+    match kind {
+        Kind::Training => state.pages.runs.read().problem(),
+        Kind::Experiment => state.pages.compare.problem(),
+        Kind::Calibration => state.machine.seen.problem(),
+    }
+}
+
+fn not_looked_at() -> Problem {
+    Problem::new(
+        "machine_unknown",
+        "this machine has not been looked at yet",
+        vec!["open the page Your card, which says why".to_owned()],
+    )
 }
 
 /// A task has ended.
 pub fn task_ended(state: &mut State, task: TaskId) {
     let Some(task) = state.tasks.get(task) else { return };
-    // The run that somebody has just waited for is the one whose report they want.
-    let elsewhere = task.trains() && state.page != Page::Report;
-    if let (true, Some(run)) = (elsewhere, task.run.clone()) {
-        state.pages.report.choose(run);
+    // What somebody has just waited for is what they want a report of.
+    if let Some(subject) = Subject::of(task).filter(|_| state.page != Page::Report) {
+        state.pages.report.choose(subject);
     }
+    state.pages.report.measured += 1;
     state.pages.runs.out_of_date();
 }
 
@@ -231,31 +287,57 @@ pub fn report_ui(state: &State, view: &mut ReportView, ui: &mut Ui, out: &mut Co
         None => (Page::Report.title(), String::new()),
     };
     widgets::page(ui, title, &lead, |ui| {
-        let known = state.pages.runs.read().ready().is_some();
-        if known && state.pages.runs.list.lines().is_empty() {
-            empty_ui(ui, out);
-        } else {
-            choose_ui(state, ui, out);
-            match &page.own {
-                Loadable::Ready(own) => {
-                    saving::saving_ui(page, own, &mut view.saving, ui, out);
-                    preview::preview_ui(own, ui, out);
-                }
-                Loadable::Failed(problem) => {
-                    widgets::problem_panel(ui, "This run has no report", problem, out);
-                }
-                Loadable::Unasked | Loadable::Loading => widgets::loading(ui, "Making the report"),
-            }
-        }
+        subject::choose_ui(state, ui, out);
+        own_ui(state, view, ui, out);
         let own = own.map(|own| &own.report);
         beside::beside_ui(&page.beside, own, &mut view.beside, ui, out);
     });
 }
 
-/// What was trained, and when.
+/// The report, or why there is none.
+fn own_ui(state: &State, view: &mut ReportView, ui: &mut Ui, out: &mut Commands) {
+    let page = &state.pages.report;
+    let kind = subject::kind(state);
+    if let (Loadable::Unasked, Some(problem)) = (&page.own, unread(state, kind)) {
+        return widgets::problem_panel(ui, "What could be reported cannot be read", problem, out);
+    }
+    match &page.own {
+        Loadable::Ready(own) => {
+            saving::saving_ui(page, own, &mut view.saving, ui, out);
+            preview::preview_ui(own, ui, out);
+        }
+        Loadable::Failed(problem) => match kind {
+            Kind::Training => widgets::problem_panel(ui, "This run has no report", problem, out),
+            Kind::Experiment => widgets::problem_panel(ui, "This experiment has no report", problem, out),
+            Kind::Calibration => {
+                widgets::problem_panel(ui, "This device has no calibration to report", problem, out);
+                if widgets::link_button(ui, "Calibrate").clicked() {
+                    out.go(Page::Calibrate);
+                }
+            }
+        },
+        Loadable::Unasked if subject::disturbs(state) => {
+            let text = "Something is measured right now: the report is made once that has ended, so that it takes \
+                        nothing from it";
+            widgets::verdict_line(ui, Tone::Note, text);
+        }
+        Loadable::Unasked if is_known(state, kind) && subject::source(state).is_none() => {
+            subject::empty_ui(kind, ui, out);
+        }
+        Loadable::Unasked | Loadable::Loading => widgets::loading(ui, "Making the report"),
+    }
+}
+
+/// What it is about, and when that was.
 fn lead(own: &Prepared) -> String {
     let preview = &own.preview;
-    format!("{}, {}, {}", preview.title, preview.model, preview.date)
+    let parts = [&preview.title, &preview.model, &preview.date];
+    let told: Vec<&str> = parts
+        .into_iter()
+        .map(String::as_str)
+        .filter(|part| !part.is_empty())
+        .collect();
+    told.join(", ")
 }
 
 fn keys(page: &ReportState, view: &mut ReportView, ui: &Ui, out: &mut Commands) {
@@ -274,49 +356,6 @@ fn keys(page: &ReportState, view: &mut ReportView, ui: &Ui, out: &mut Commands) 
             beside::close(out);
         }
     }
-}
-
-fn empty_ui(ui: &mut Ui, out: &mut Commands) {
-    let text = "A report tells others what a run came to on this machine, in one file: the figures, how they were \
-                counted, and examples of answers. It stays here until you save it";
-    if widgets::empty(ui, "No run to report yet", text, Some("Fine-tune a model")) {
-        out.go(Page::Tune);
-    }
-}
-
-/// Which run is reported.
-fn choose_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
-    let runs = &state.pages.runs;
-    let Some(shown) = &state.pages.report.from else {
-        return;
-    };
-    ui.horizontal_wrapped(|ui| {
-        let label = ui.label("Run");
-        let name = |line: &RunLine| format!("{}, {}", runs::name(line, runs.list.zone()), line.state.name());
-        ComboBox::from_id_salt("run of the report")
-            .width(300.0)
-            .truncate()
-            .selected_text(name(shown))
-            .show_ui(ui, |ui| {
-                let can = |line: &&Arc<RunLine>| line.state != LineState::Broken;
-                for line in runs.list.lines().iter().rev().filter(can).take(MOST_RUNS) {
-                    let chosen = line.id == shown.id;
-                    if ui.selectable_label(chosen, name(line)).clicked() && !chosen {
-                        let id = line.id.clone();
-                        out.change("choose the run of the report", move |state| {
-                            state.pages.report.choose(id);
-                        });
-                    }
-                }
-            })
-            .response
-            .labelled_by(label.id);
-        widgets::badge(ui, runs::tone(shown), shown.state.name()).on_hover_text(runs::reason(shown));
-        if widgets::link_button(ui, "All runs").clicked() {
-            out.go(Page::Runs);
-        }
-    });
-    ui.add_space(theme::GRID);
 }
 
 /// How a verdict of a report is drawn.

@@ -151,10 +151,12 @@ fn redactions_ui(own: &Prepared, ui: &mut Ui, out: &mut Commands) {
             let tone = if redaction.found { Tone::Note } else { Tone::Ok };
             widgets::verdict_line(ui, tone, &redaction.sentence);
         }
-        widgets::caption(
-            ui,
-            "Questions and answers come from the data set and stay as they are; look at them before you share data of your own",
-        );
+        if own.report.training().is_some() {
+            widgets::caption(
+                ui,
+                "Questions and answers come from the data set and stay as they are; look at them before you share data of your own",
+            );
+        }
         if !own.replaced.is_empty() {
             let title = format!("The lines with a replacement: {}", own.replaced.len());
             widgets::fold(ui, &title, false, |ui| pairs_ui("replaced", &own.replaced, ui));
@@ -171,6 +173,10 @@ fn redactions_ui(own: &Prepared, ui: &mut Ui, out: &mut Commands) {
                 if let Some(training) = own.report.training() {
                     widgets::subheading(ui, "recipe");
                     widgets::command_block(ui, &training.recipe.toml, out);
+                }
+                if let Some(experiment) = &own.report.record.experiment {
+                    widgets::subheading(ui, "experiment");
+                    widgets::command_block(ui, &experiment.toml, out);
                 }
             },
         );

@@ -1,5 +1,5 @@
-//! Saving a report: a field for the path, for machines without dialogs, the dialog, and never over a file that nobody
-//! agreed to give up.
+//! Saving a report in any form, which goes by the name's ending: a field for the path, for machines without dialogs, the
+//! dialog, and never over a file that nobody agreed to give up.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,9 +8,10 @@ use std::{
 
 use directories::UserDirs;
 use egui::{RichText, TextEdit, Ui};
-use tunesmith_report::{Format, Written, files_at, write, write_as, write_at};
+use tunesmith_lab::files::make_folder;
+use tunesmith_report::{Format, Report, ReportError, Written, files_at, write, write_as, write_at};
 
-use super::{Prepared, ReportState};
+use super::{Prepared, ReportState, Subject};
 use crate::{
     commands::{Command, Commands},
     problem,
@@ -19,6 +20,65 @@ use crate::{
     theme::{self, Tone, tokens},
     widgets,
 };
+
+/// What is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// The page, and the JSON beside it.
+    Page(Written),
+    /// One file in another form.
+    One(Format, PathBuf),
+}
+
+impl Files {
+    /// For what was typed or chosen. A name whose ending says nothing is that of a page, and so is that of the JSON, which
+    /// lies beside one.
+    fn named(text: &str) -> Self {
+        let path = PathBuf::from(text.trim());
+        let form = Format::of_ending(&path.extension().unwrap_or_default().to_string_lossy());
+        match form {
+            Some(form @ (Format::Markdown | Format::Png)) => Self::One(form, path),
+            Some(Format::Html) => Self::Page(files_at(&path)),
+            Some(Format::Json) => Self::Page(files_at(&path.with_extension(Format::Html.ending()))),
+            None => {
+                let mut whole = path.into_os_string();
+                whole.push(".html");
+                Self::Page(files_at(Path::new(&whole)))
+            }
+        }
+    }
+
+    /// The file that somebody opens.
+    pub fn main(&self) -> &Path {
+        match self {
+            Self::Page(files) => &files.html,
+            Self::One(_, path) => path,
+        }
+    }
+
+    /// Whether one of them is there already.
+    fn are_there(&self) -> bool {
+        match self {
+            Self::Page(files) => files.html.exists() || files.json.exists(),
+            Self::One(_, path) => path.exists(),
+        }
+    }
+
+    fn write(&self, report: &Report) -> Result<(), ReportError> {
+        match self {
+            Self::Page(files) => write_at(&files.html, report).map(|_| ()),
+            Self::One(form, path) => write_as(path, *form, report),
+        }
+    }
+
+    /// `the JSON beside it`, in a sentence on what is written over.
+    fn and_beside(&self) -> &'static str {
+        match self {
+            Self::Page(_) => " and the JSON beside it",
+            Self::One(..) => "",
+        }
+    }
+}
 
 /// Where it stands with saving.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,9 +91,9 @@ pub enum Saving {
     /// It is being written.
     Writing,
     /// These files are there; the user must agree to replace them.
-    Asks(Written),
+    Asks(Files),
     /// It was written.
-    Saved(Written),
+    Saved(Files),
     /// It could not be written.
     Failed(Problem),
 }
@@ -44,9 +104,9 @@ impl Saving {
         matches!(self, Self::Asks(_))
     }
 
-    /// Whether it asks before it replaces the files at this path.
-    fn asks_about(&self, html: &Path) -> bool {
-        matches!(self, Self::Asks(files) if files.html == html)
+    /// Whether it asks before it replaces these.
+    fn asks_about(&self, files: &Files) -> bool {
+        matches!(self, Self::Asks(asked) if asked == files)
     }
 }
 
@@ -65,37 +125,17 @@ pub(super) fn suggested(run: &str, documents: Option<&Path>) -> PathBuf {
     folder.unwrap_or_default().join(name)
 }
 
-/// The path of the HTML file for what was typed or chosen: it ends in `.html`, as the JSON beside it has another ending.
-fn html_path(text: &str) -> PathBuf {
-    let path = PathBuf::from(text.trim());
-    let ending = path
-        .extension()
-        .map(|ending| ending.to_string_lossy().to_lowercase());
-    match ending.as_deref() {
-        Some("html" | "htm") => path,
-        Some("json") => path.with_extension("html"),
-        _ => {
-            let mut whole = path.into_os_string();
-            whole.push(".html");
-            PathBuf::from(whole)
-        }
-    }
-}
-
 /// Writes the report, unless a file is there and the user has not agreed.
-fn write_work(own: Arc<Prepared>, html: PathBuf, agreed: bool) -> Work {
-    Work::new("saving the report", move || {
-        let files = files_at(&html);
-        let in_the_way = files.html.exists() || files.json.exists();
-        let saving = if in_the_way && !agreed {
-            Saving::Asks(files)
-        } else {
-            match write_at(&html, &own.report) {
-                Ok(written) => Saving::Saved(written),
-                Err(error) => Saving::Failed(problem!(error)),
-            }
-        };
-        move |state: &mut State| state.pages.report.saving = saving
+fn write_work(own: Arc<Prepared>, files: Files, agreed: bool) -> Work {
+    let save = move || -> Result<Saving, Problem> {
+        if files.are_there() && !agreed {
+            return Ok(Saving::Asks(files));
+        }
+        files.write(&own.report).map_err(|error| problem!(error))?;
+        Ok(Saving::Saved(files))
+    };
+    Work::awaited("saving the report", save, |state, saving| {
+        state.pages.report.saving = saving.unwrap_or_else(Saving::Failed);
     })
 }
 
@@ -105,10 +145,10 @@ pub(super) fn needs(page: &mut ReportState) -> Option<Work> {
     let Saving::Picked(path) = &page.saving else {
         return None;
     };
-    let html = html_path(&path.to_string_lossy());
+    let files = Files::named(&path.to_string_lossy());
     // The dialog has asked about the file that it named, and about no other.
-    let agreed = html == *path && html.exists();
-    let work = write_work(Arc::clone(own), html, agreed);
+    let agreed = files.main() == path && path.exists();
+    let work = write_work(Arc::clone(own), files, agreed);
     page.saving = Saving::Writing;
     Some(work)
 }
@@ -118,7 +158,7 @@ pub(super) fn needs(page: &mut ReportState) -> Option<Work> {
 pub(super) struct SavingView {
     /// The path as typed.
     path: String,
-    /// The run for which it was suggested.
+    /// The report for which it was suggested.
     of: String,
 }
 
@@ -127,12 +167,12 @@ pub(super) fn save(page: &ReportState, own: &Arc<Prepared>, view: &SavingView, o
     if page.saving == Saving::Writing || view.path.trim().is_empty() {
         return;
     }
-    let html = html_path(&view.path);
-    let agreed = page.saving.asks_about(&html);
+    let files = Files::named(&view.path);
+    let agreed = page.saving.asks_about(&files);
     let own = Arc::clone(own);
     out.act("save the report", move |state| {
         state.pages.report.saving = Saving::Writing;
-        Some(write_work(own, html, agreed))
+        Some(write_work(own, files, agreed))
     });
 }
 
@@ -144,13 +184,13 @@ pub(super) fn saving_ui(
     ui: &mut Ui,
     out: &mut Commands,
 ) {
-    if view.of != own.run {
-        view.of.clone_from(&own.run);
+    if view.of != own.id {
+        view.of.clone_from(&own.id);
         view.path = own.suggested.display().to_string();
     }
-    let asks = page.saving.asks_about(&html_path(&view.path));
+    let asks = page.saving.asks_about(&Files::named(&view.path));
     widgets::panel(ui, "", |ui| {
-        ui.horizontal(|ui| {
+        ui.horizontal_wrapped(|ui| {
             let label = ui.label("Save as");
             let room = (ui.available_width() - 290.0).clamp(120.0, 560.0);
             ui.add(TextEdit::singleline(&mut view.path).desired_width(room))
@@ -158,13 +198,15 @@ pub(super) fn saving_ui(
             let text = if asks { "Replace" } else { "Save" };
             let button = widgets::primary_button(ui, text);
             if button
-                .on_hover_text("Writes the HTML file and the JSON beside it (Ctrl-Enter)")
+                .on_hover_text(
+                    "By the name's ending: .html with the JSON beside it, .md for a forum, .png as a picture (Ctrl-Enter)",
+                )
                 .clicked()
             {
                 save(page, own, view, out);
             }
             if ui.button("Choose a place…").clicked() {
-                choose_place(&own.suggested, out);
+                choose_place(&own.suggested, ("Reports", &["html", "md", "png", "json"]), out);
             }
         });
         outcome_ui(&page.saving, asks, ui, out);
@@ -188,7 +230,8 @@ pub(super) fn saving_ui(
                 .button("Save a picture…")
                 .on_hover_text("A card of 1200 by 630 to share");
             if picture.clicked() {
-                choose_picture(&own.suggested, out);
+                let path = own.suggested.with_extension(Format::Png.ending());
+                choose_place(&path, ("Picture", &["png"]), out);
             }
             widgets::caption(ui, "Nothing leaves this machine unless you send it");
         });
@@ -200,17 +243,19 @@ fn outcome_ui(saving: &Saving, asks: bool, ui: &mut Ui, out: &mut Commands) {
         Saving::Writing | Saving::Picked(_) => widgets::loading(ui, "Saving"),
         Saving::Asks(files) if asks => {
             let text = format!(
-                "{} is there already; Replace writes over it and the JSON beside it",
-                files.html.display()
+                "{} is there already; Replace writes over it{}",
+                files.main().display(),
+                files.and_beside()
             );
             widgets::verdict_line(ui, Tone::Warn, &text);
         }
         Saving::Saved(files) => {
+            let path = files.main().display().to_string();
             ui.horizontal_wrapped(|ui| {
                 widgets::badge(ui, Tone::Ok, "saved");
-                ui.label(RichText::new(files.html.display().to_string()).color(tokens(ui).text));
-                widgets::copy_button(ui, "the path", &files.html.display().to_string(), out);
-                if let Some(folder) = files.html.parent()
+                ui.label(RichText::new(&path).color(tokens(ui).text));
+                widgets::copy_button(ui, "the path", &path, out);
+                if let Some(folder) = files.main().parent()
                     && widgets::small_button(ui, "Open folder").clicked()
                 {
                     out.push(Command::Open(folder.to_owned()));
@@ -225,53 +270,25 @@ fn outcome_ui(saving: &Saving, asks: bool, ui: &mut Ui, out: &mut Commands) {
     }
 }
 
-fn choose_place(suggested: &Path, out: &mut Commands) {
+fn choose_place(suggested: &Path, filter: (&'static str, &'static [&'static str]), out: &mut Commands) {
     let suggested = suggested.to_owned();
     out.act("choose a place", move |_| {
-        Some(pick_new(
-            "Save the report",
-            ("Web page", &["html"]),
-            &suggested,
-            |state, path| state.pages.report.saving = Saving::Picked(path),
-        ))
+        Some(pick_new("Save the report", filter, &suggested, |state, path| {
+            state.pages.report.saving = Saving::Picked(path);
+        }))
     });
 }
 
-fn choose_picture(suggested: &Path, out: &mut Commands) {
-    let suggested = suggested.with_extension(Format::Png.ending());
-    out.act("choose a place for the picture", move |_| {
-        Some(pick_new(
-            "Save the picture",
-            ("Picture", &["png"]),
-            &suggested,
-            |state, path| state.pages.report.picture = Some(path),
-        ))
-    });
-}
-
-/// The work that draws the picture where the dialog said.
-pub(super) fn picture_needs(page: &mut ReportState) -> Option<Work> {
-    let own = Arc::clone(page.own.ready()?);
-    let path = page.picture.take()?.with_extension(Format::Png.ending());
-    Some(Work::new("drawing the picture", move || {
-        let drawn = write_as(&path, Format::Png, &own.report);
-        move |state: &mut State| match drawn {
-            Ok(()) => state.say(Tone::Ok, format!("The picture is {}", path.display())),
-            Err(error) => state.say_stop(error.to_string()),
-        }
-    }))
-}
-
-/// Opens the file that was saved; where none was, the one that is written into the run's own folder.
+/// Opens the page that was saved; where none was, the one that is written into the folder of what it is about.
 fn open(page: &ReportState, own: &Arc<Prepared>, out: &mut Commands) {
-    if let Saving::Saved(files) = &page.saving {
+    if let Saving::Saved(Files::Page(files)) = &page.saving {
         out.push(Command::Open(files.html.clone()));
         return;
     }
     let own = Arc::clone(own);
     out.act("open the report", move |_| {
         Some(Work::new("writing the report", move || {
-            let written = write(&own.folder, &own.report).map_err(|error| problem!(error));
+            let written = write_own(&own);
             move |state: &mut State| match written {
                 Ok(files) => {
                     state.pages.report.to_open = Some(files.html);
@@ -281,6 +298,14 @@ fn open(page: &ReportState, own: &Arc<Prepared>, out: &mut Commands) {
             }
         }))
     });
+}
+
+/// Writes the report into the folder of what it is about. Only that of a calibration may not be there yet.
+fn write_own(own: &Prepared) -> Result<Written, Problem> {
+    if own.subject == Subject::Calibration {
+        make_folder(&own.folder).map_err(|error| problem!(error))?;
+    }
+    write(&own.folder, &own.report).map_err(|error| problem!(error))
 }
 
 /// The headline with the verdict on its numbers, as text.
@@ -297,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_typed_becomes_the_path_of_a_page() {
+    fn what_is_typed_becomes_a_page_or_a_file_in_the_form_of_its_ending() {
         for (typed, path) in [
             ("/a/report.html", "/a/report.html"),
             (" /a/report.HTM ", "/a/report.HTM"),
@@ -305,7 +330,12 @@ mod tests {
             ("/a/my.card", "/a/my.card.html"),
             ("report", "report.html"),
         ] {
-            assert_eq!(html_path(typed), Path::new(path));
+            let files = Files::named(typed);
+            assert_eq!(files.main(), Path::new(path));
+            assert!(matches!(files, Files::Page(_)), "{typed}");
+        }
+        for (typed, form) in [("/a/report.md", Format::Markdown), ("/a/card.PNG", Format::Png)] {
+            assert_eq!(Files::named(typed), Files::One(form, PathBuf::from(typed)));
         }
     }
 

@@ -8,9 +8,12 @@ use egui_extras::Column;
 use jiff::tz::TimeZone;
 use tunesmith_lab::{
     recipe::Recipe,
-    run::{Comparison, Figure, Repeats, Run, RunLine, compare, repeats},
+    run::{Figure, Repeats, Run, RunLine, compare, repeats},
 };
-use tunesmith_measure::StepPoint;
+use tunesmith_measure::{
+    StepPoint,
+    comparison::{Noise, SampleComparison},
+};
 
 use super::{
     details::keys_table,
@@ -22,7 +25,7 @@ use crate::{
     commands::Commands,
     problem,
     services::Work,
-    state::{Loadable, Problem, State},
+    state::{Loadable, Problem},
     theme::{self, Tone, tokens},
     widgets,
 };
@@ -136,10 +139,12 @@ impl Compared {
         let line = Arc::clone(line);
         self.curves
             .insert(line.id.clone(), (Arc::clone(&line), Loadable::Loading));
-        Some(Work::new("reading the curves of a run", move || {
-            let curves = Curves::read(&line).map(Arc::new);
-            move |state: &mut State| state.pages.runs.compared.take(&line, curves)
-        }))
+        let asked = Arc::clone(&line);
+        Some(Work::awaited(
+            "reading the curves of a run",
+            move || Curves::read(&line).map(Arc::new),
+            move |state, curves| state.pages.runs.compared.take(&asked, curves),
+        ))
     }
 
     fn take(&mut self, line: &Arc<RunLine>, curves: Result<Arc<Curves>, Problem>) {
@@ -249,11 +254,11 @@ fn remarks(lines: &[Arc<RunLine>], names: &[String], experiments: &[Repeats]) ->
     remarks
 }
 
-fn tone_of(found: &Comparison) -> Tone {
-    match found.beyond_noise {
-        Some(true) => Tone::Ok,
-        Some(false) => Tone::Note,
-        None => Tone::Unknown,
+fn tone_of(found: &SampleComparison) -> Tone {
+    match found.noise {
+        Noise::Beyond => Tone::Ok,
+        Noise::Within => Tone::Note,
+        Noise::Unknown => Tone::Unknown,
     }
 }
 
@@ -318,6 +323,11 @@ fn charts_ui(compared: &Compared, view: &mut CompareView, ui: &mut Ui, out: &mut
     }
 }
 
+/// Width of the column of figures' names, in points.
+const FIGURE: f32 = 130.0;
+/// Least width of a column of values.
+const VALUE: f32 = 80.0;
+
 fn figures_ui(compared: &Compared, ui: &mut Ui) {
     let tokens = tokens(ui);
     let height = if compared
@@ -329,12 +339,13 @@ fn figures_ui(compared: &Compared, ui: &mut Ui) {
     } else {
         theme::ROW
     };
-    ui.push_id("figures", |ui| {
+    let needed = FIGURE + compared.names.len() as f32 * (VALUE + ui.spacing().item_spacing.x);
+    widgets::sideways(ui, "figures", needed, |ui| {
         let mut table = widgets::table(ui, "figures")
             .vscroll(false)
-            .column(Column::exact(130.0).clip(true));
+            .column(Column::exact(FIGURE).clip(true));
         for _ in &compared.names {
-            table = table.column(Column::remainder().at_least(80.0).clip(true));
+            table = table.column(Column::remainder().at_least(VALUE).clip(true));
         }
         table
             .header(theme::ROW, |mut header| {
@@ -392,6 +403,7 @@ mod tests {
     use tunesmith_protocol::RunStatus;
 
     use super::*;
+    use crate::state::State;
 
     fn compared(of: &[TestRun], chosen: &[usize]) -> Compared {
         let home = tempfile::tempdir().unwrap();

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     commands::{Command, Commands},
+    pages::report::Subject,
     problem,
     services::Work,
     state::{Loadable, Page, Problem, State},
@@ -91,10 +92,12 @@ impl Open {
         }
         self.from = Some(Arc::clone(line));
         let line = Arc::clone(line);
-        Some(Work::new("reading a run", move || {
-            let details = Details::read(&line).map(Arc::new);
-            move |state: &mut State| state.pages.runs.open.take(&line, details)
-        }))
+        let asked = Arc::clone(&line);
+        Some(Work::awaited(
+            "reading a run",
+            move || Details::read(&line).map(Arc::new),
+            move |state, details| state.pages.runs.open.take(&asked, details),
+        ))
     }
 
     fn take(&mut self, line: &Arc<RunLine>, details: Result<Arc<Details>, Problem>) {
@@ -151,7 +154,7 @@ fn actions_ui(state: &State, line: &RunLine, ui: &mut Ui, out: &mut Commands) {
             let id = line.id.clone();
             out.act("show the report", move |state| {
                 state.go(Page::Report);
-                state.pages.report.choose(id);
+                state.pages.report.choose(Subject::Run(id));
                 None
             });
         }
@@ -316,15 +319,21 @@ fn differences_ui(differences: &[Difference], ui: &mut Ui) {
     );
 }
 
+/// Width of the column of keys, in points.
+const KEYS: f32 = 220.0;
+/// Least width of a column of values.
+const VALUE: f32 = 80.0;
+
 /// A table of keys in which recipes differ; long values are cut, and whole on hover.
 pub(super) fn keys_table(ui: &mut Ui, id: &str, columns: &[String], differences: &[Difference]) {
     let weak = tokens(ui).weak_text;
-    ui.push_id(id, |ui| {
+    let needed = KEYS + columns.len() as f32 * (VALUE + ui.spacing().item_spacing.x);
+    widgets::sideways(ui, id, needed, |ui| {
         let mut table = widgets::table(ui, id)
             .vscroll(false)
-            .column(Column::exact(220.0).clip(true));
+            .column(Column::exact(KEYS).clip(true));
         for _ in columns {
-            table = table.column(Column::remainder().at_least(80.0).clip(true));
+            table = table.column(Column::remainder().at_least(VALUE).clip(true));
         }
         table
             .header(theme::ROW, |mut header| {

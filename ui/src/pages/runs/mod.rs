@@ -71,11 +71,21 @@ impl RunsState {
             runs.read = Loadable::Loading;
         }
         let (folder, known) = (state.folders.runs(), runs.list.lines().to_vec());
-        Some(Work::new("reading the runs", move || {
-            let lines = lines(&folder, &known).map_err(|error| problem!(error));
-            let zone = TimeZone::system();
-            move |state: &mut State| state.pages.runs.take(lines, zone)
-        }))
+        Some(Work::awaited(
+            "reading the runs",
+            move || {
+                let lines = lines(&folder, &known).map_err(|error| problem!(error))?;
+                Ok((lines, TimeZone::system()))
+            },
+            |state, read| {
+                let (lines, zone) = match read {
+                    Ok((lines, zone)) => (Ok(lines), zone),
+                    // Nothing is told in it.
+                    Err(problem) => (Err(problem), TimeZone::UTC),
+                };
+                state.pages.runs.take(lines, zone);
+            },
+        ))
     }
 
     /// The runs may have changed.

@@ -37,7 +37,8 @@ pub(super) fn write(state: &mut State) -> Option<Work> {
     let generation = state.machine.generation;
     let settings = &state.pages.settings;
     let fresh = settings.diagnosed == generation && !settings.diagnostics.is_unasked();
-    if fresh || settings.diagnostics.is_loading() || settings.engines.ready().is_none() {
+    let waits = matches!(settings.engines, Loadable::Unasked | Loadable::Loading);
+    if fresh || settings.diagnostics.is_loading() || waits {
         return None;
     }
     let text = text(state)?;
@@ -45,10 +46,11 @@ pub(super) fn write(state: &mut State) -> Option<Work> {
     let settings = &mut state.pages.settings;
     settings.diagnosed = generation;
     settings.diagnostics = Loadable::Loading;
-    Some(Work::new("writing the diagnostics", move || {
-        let text = redacted(&root, &text);
-        move |state: &mut State| state.pages.settings.diagnostics = Loadable::Ready(text)
-    }))
+    Some(Work::awaited(
+        "writing the diagnostics",
+        move || Ok(redacted(&root, &text)),
+        |state, text| state.pages.settings.diagnostics = text.into(),
+    ))
 }
 
 /// All that helps whoever answers; none before the machine was looked at.
@@ -153,11 +155,14 @@ fn begin_capture(state: &mut State, place: PathBuf, overwrite: bool) -> Option<W
     let system = state.machine.get()?.system.clone();
     let root = state.root.clone();
     state.pages.settings.capture = Loadable::Loading;
-    Some(Work::new("capturing this machine", move || {
-        let options = CaptureOptions { overwrite };
-        let written = capture(&root, &system, &place, options).map_err(|error| capture_problem(&error));
-        move |state: &mut State| state.pages.settings.capture = written.into()
-    }))
+    Some(Work::awaited(
+        "capturing this machine",
+        move || {
+            let options = CaptureOptions { overwrite };
+            capture(&root, &system, &place, options).map_err(|error| capture_problem(&error))
+        },
+        |state, written| state.pages.settings.capture = written.into(),
+    ))
 }
 
 fn capture_problem(error: &CaptureError) -> Problem {
@@ -187,11 +192,13 @@ fn begin_choice(place: &Path) -> Work {
 
 /// The text before it is copied, and the form of the capture.
 pub(super) fn diagnostics_ui(state: &State, view: &mut SettingsView, ui: &mut Ui, out: &mut Commands) {
-    let text = state.pages.settings.diagnostics.ready();
     widgets::fold(ui, "What the diagnostics tell", false, |ui| {
-        widgets::panel(ui, "", |ui| match text {
-            Some(text) => preview_ui(text, ui),
-            None => widgets::loading(ui, "Reading the machine and the environments"),
+        widgets::panel(ui, "", |ui| match &state.pages.settings.diagnostics {
+            Loadable::Ready(text) => preview_ui(text, ui),
+            Loadable::Failed(problem) => {
+                widgets::problem_panel(ui, "The diagnostics could not be written", problem, out);
+            }
+            _ => widgets::loading(ui, "Reading the machine and the environments"),
         });
     });
     if view.capturing {

@@ -100,10 +100,11 @@ impl Listing {
 pub(super) fn read(state: &mut State) -> Work {
     state.pages.settings.disk = Loadable::Loading;
     let folders = state.folders.clone();
-    Work::new("adding up what lies on the disk", move || {
-        let listing = list(&folders);
-        move |state: &mut State| state.pages.settings.disk = listing.into()
-    })
+    Work::awaited(
+        "adding up what lies on the disk",
+        move || list(&folders),
+        |state, listing| state.pages.settings.disk = listing.into(),
+    )
 }
 
 fn list(folders: &Folders) -> Result<Listing, Problem> {
@@ -187,10 +188,12 @@ fn begin_removal(state: &mut State, used: DiskUse) -> Option<Work> {
     }
     state.pages.settings.removing = Some(used.path.clone());
     let folders = state.folders.clone();
-    Some(Work::new("deleting", move || {
-        let removed = remove(&folders, &used);
-        move |state: &mut State| removal_ended(state, &used, removed)
-    }))
+    let asked = used.clone();
+    Some(Work::awaited(
+        "deleting",
+        move || remove(&folders, &used),
+        move |state, removed| removal_ended(state, &asked, removed),
+    ))
 }
 
 fn removal_ended(state: &mut State, used: &DiskUse, removed: Result<Removed, Problem>) {
@@ -316,13 +319,22 @@ fn used_ui(
         ui.allocate_ui_with_layout(vec2(room, theme::ROW), left, |ui| {
             ui.set_min_width(room);
             let colour = tokens(ui).weak_text;
-            ui.allocate_ui_with_layout(vec2(KIND, theme::ROW), left, |ui| {
-                ui.set_min_width(KIND);
+            // Where there is little room, the name needs it most.
+            let kind_room = KIND.min(0.4 * room);
+            ui.allocate_ui_with_layout(vec2(kind_room, theme::ROW), left, |ui| {
+                ui.set_min_width(kind_room);
                 ui.add(Label::new(RichText::new(kind).size(theme::SMALL).color(colour)).truncate());
             });
-            ui.add(Label::new(&used.name).truncate());
-            if !used.in_use_by.is_empty() {
+            let name = Label::new(&used.name).truncate();
+            if used.in_use_by.is_empty() {
+                ui.add(name);
+            } else {
                 let text = format!("used by {}", used.in_use_by.join(", "));
+                let most = 0.7 * ui.available_width();
+                ui.scope(|ui| {
+                    ui.set_max_width(most);
+                    ui.add(name);
+                });
                 ui.add(Label::new(RichText::new(text).size(theme::SMALL).color(colour)).truncate());
             }
         });

@@ -87,14 +87,15 @@ impl EngineUse {
 pub(super) fn read(state: &mut State) -> Work {
     state.pages.settings.engines = Loadable::Loading;
     let folders = state.folders.clone();
-    Work::new("reading the environments", move || {
-        let engines = engines(&folders);
-        move |state: &mut State| {
-            state.pages.settings.engines = Loadable::Ready(engines);
+    Work::awaited(
+        "reading the environments",
+        move || Ok(engines(&folders)),
+        |state, engines| {
+            state.pages.settings.engines = engines.into();
             // They stand in the diagnostics.
             state.pages.settings.diagnostics = Loadable::Unasked;
-        }
-    })
+        },
+    )
 }
 
 fn engines(folders: &Folders) -> Vec<EngineUse> {
@@ -174,9 +175,12 @@ fn switch(state: &mut State, engine: Engine, name: Option<String>) -> Work {
 /// What each engine uses.
 pub(super) fn engines_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
     widgets::panel(ui, "Engines", |ui| {
-        let Some(engines) = state.pages.settings.engines.ready() else {
-            widgets::loading(ui, "Reading the environments");
-            return;
+        let engines = match &state.pages.settings.engines {
+            Loadable::Ready(engines) => engines,
+            Loadable::Failed(problem) => {
+                return widgets::problem_panel(ui, "The environments could not be read", problem, out);
+            }
+            _ => return widgets::loading(ui, "Reading the environments"),
         };
         let locked = locked(state);
         if let Some(why) = &locked {

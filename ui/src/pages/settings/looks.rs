@@ -18,6 +18,9 @@ use crate::{
 
 /// Room for the name of a choice.
 const NAME: f32 = 132.0;
+/// Narrower than this, the keys of the scale stand below its buttons.
+const ZOOM_BESIDE: f32 = 500.0;
+const ZOOM_KEYS: &str = "also Ctrl-plus and Ctrl-minus, from 100 to 200 %";
 /// Of one step of the scale.
 const ZOOM_STEP: f32 = 0.1;
 
@@ -37,7 +40,16 @@ pub(super) fn looks_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
             }
         });
         row(ui, "Scale", |ui| {
-            ui.horizontal(|ui| zoom_ui(state.saved.zoom, ui, out));
+            let beside = ui.available_width() >= ZOOM_BESIDE;
+            ui.horizontal(|ui| {
+                zoom_ui(state.saved.zoom, ui, out);
+                if beside {
+                    widgets::caption(ui, ZOOM_KEYS);
+                }
+            });
+            if !beside {
+                widgets::caption(ui, ZOOM_KEYS);
+            }
         });
         row(ui, "Lines of a log", |ui| {
             let mut level = state.saved.log_level.clone();
@@ -59,7 +71,6 @@ fn zoom_ui(zoom: f32, ui: &mut Ui, out: &mut Commands) {
     if ui.add_enabled(!at(2.0), Button::new("Larger")).clicked() {
         out.push(Command::Zoom(zoom + ZOOM_STEP));
     }
-    widgets::caption(ui, "also Ctrl-plus and Ctrl-minus, from 100 to 200 %");
 }
 
 fn row(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui)) {
@@ -96,10 +107,11 @@ impl NextRenderer {
 pub(super) fn read_renderer(state: &mut State) -> Work {
     state.pages.settings.renderer = Loadable::Loading;
     let config = state.folders.config().to_owned();
-    Work::new("reading the choice of a renderer", move || {
-        let next = NextRenderer::noted(&config);
-        move |state: &mut State| state.pages.settings.renderer = Loadable::Ready(next)
-    })
+    Work::awaited(
+        "reading the choice of a renderer",
+        move || Ok(NextRenderer::noted(&config)),
+        |state, next| state.pages.settings.renderer = next.into(),
+    )
 }
 
 /// Notes a rung as the one that painted last, which is where the next start begins.
@@ -144,6 +156,9 @@ pub(super) fn renderer_ui(state: &State, ui: &mut Ui, out: &mut Commands) {
         };
         ui.add(Label::new(format!("Now: {now}")).wrap());
         let Some(next) = state.pages.settings.renderer.ready() else {
+            if let Loadable::Failed(problem) = &state.pages.settings.renderer {
+                return widgets::problem_panel(ui, "The choice could not be read", problem, out);
+            }
             widgets::loading(ui, "Reading what the next start uses");
             return;
         };

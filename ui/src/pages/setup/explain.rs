@@ -27,23 +27,26 @@ const FIELD_ROWS: usize = 5;
 
 /// Says in the background what a text shows.
 pub(super) fn explain_text(machine: Arc<Machine>, text: String) -> Work {
-    Work::new("explaining a text", move || {
-        let explained = explanation(&text, &machine.system).map(Explained::Text);
-        move |state: &mut State| state.pages.setup.explained = explained.map(Arc::new).into()
-    })
+    Work::awaited(
+        "explaining a text",
+        move || explanation(&text, &machine.system).map(Explained::Text),
+        |state, explained| state.pages.setup.explained = explained.map(Arc::new).into(),
+    )
 }
 
 /// Says in the background what the kernel's log of this machine shows of its cards.
 pub(super) fn explain_kernel_log(machine: Arc<Machine>) -> Work {
-    Work::new("reading the kernel's log", move || {
-        let system = &machine.system;
-        let log = system.kernel_log.as_ref().map(|lines| lines.join("\n"));
-        let explained = log
-            .map(|log| explanation(&log, system))
-            .transpose()
-            .map(Explained::KernelLog);
-        move |state: &mut State| state.pages.setup.explained = explained.map(Arc::new).into()
-    })
+    Work::awaited(
+        "reading the kernel's log",
+        move || {
+            let system = &machine.system;
+            let log = system.kernel_log.as_ref().map(|lines| lines.join("\n"));
+            log.map(|log| explanation(&log, system))
+                .transpose()
+                .map(Explained::KernelLog)
+        },
+        |state, explained| state.pages.setup.explained = explained.map(Arc::new).into(),
+    )
 }
 
 fn explanation(text: &str, system: &System) -> Result<Explanation, Problem> {

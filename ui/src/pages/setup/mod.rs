@@ -127,23 +127,25 @@ pub fn needs(state: &mut State) -> Option<Work> {
         page.offer = Loadable::Loading;
     }
     let (folders, wish) = (state.folders.clone(), state.saved.device.clone());
-    Some(Work::new("making a plan", move || {
-        let made = match wanted.0 {
-            Engine::Native => machine.plan.clone(),
+    let made = move || -> Result<Offer, Problem> {
+        let plan = match wanted.0 {
+            Engine::Native => machine.plan.clone()?,
             engine => {
                 let request = services::plan_request(&machine.system, &folders, &wish, engine);
-                plan(&machine.system, &machine.knowledge, &request).map_err(|error| problem!(error))
+                plan(&machine.system, &machine.knowledge, &request).map_err(|error| problem!(error))?
             }
         };
-        let offer = made.map(|plan| Offer {
+        Ok(Offer {
             rehearsal: plan
                 .install
                 .as_ref()
                 .filter(|_| machine.system.live)
                 .map(|spec| rehearse(&folders, spec).map_err(|error| problem!(error))),
             plan,
-        });
-        move |state: &mut State| state.pages.setup.apply_offer(wanted, offer)
+        })
+    };
+    Some(Work::awaited("making a plan", made, move |state, offer| {
+        state.pages.setup.apply_offer(wanted, offer);
     }))
 }
 

@@ -164,15 +164,16 @@ fn run_needs(state: &mut State) -> Option<Work> {
     let id = page.chosen.clone()?;
     page.run = Loadable::Loading;
     let folder = state.folders.runs().join(&id);
-    Some(Work::new("reading the run", move || {
-        let read = ChosenRun::read(&folder).map(Arc::new);
-        move |state: &mut State| {
+    Some(Work::awaited(
+        "reading the run",
+        move || ChosenRun::read(&folder).map(Arc::new),
+        move |state, read| {
             let page = &mut state.pages.try_it;
             if page.chosen.as_deref() == Some(id.as_str()) {
                 page.run = read.into();
             }
-        }
-    }))
+        },
+    ))
 }
 
 fn question_needs(state: &mut State) -> Option<Work> {
@@ -181,10 +182,11 @@ fn question_needs(state: &mut State) -> Option<Work> {
         return None;
     }
     page.questions = Loadable::Loading;
-    Some(Work::new("reading the test questions", || {
-        let read = TextToSql::load().map(Arc::new).map_err(|error| problem!(error));
-        move |state: &mut State| state.pages.try_it.questions = read.into()
-    }))
+    Some(Work::awaited(
+        "reading the test questions",
+        || TextToSql::load().map(Arc::new).map_err(|error| problem!(error)),
+        |state, read| state.pages.try_it.questions = read.into(),
+    ))
 }
 
 /// What an answer to a test question is worth is told by running it, in a sandbox of its own.
@@ -212,15 +214,16 @@ fn score_needs(state: &mut State) -> Option<Work> {
         text.filter(|_| waits).map(|text| (side, text))
     })?;
     page.scores[side as usize] = Loadable::Loading;
-    Some(Work::new("running the answer", move || {
-        let score = question::score_of(&set, number, &text);
-        move |state: &mut State| {
+    Some(Work::awaited(
+        "running the answer",
+        move || question::score_of(&set, number, &text),
+        move |state, score| {
             let page = &mut state.pages.try_it;
             if page.task == Some(task) {
                 page.scores[side as usize] = score.into();
             }
-        }
-    }))
+        },
+    ))
 }
 
 /// A task has ended: a training may have made an adapter, which is the one to try.

@@ -6,10 +6,10 @@ use tunesmith_protocol::TARGET_MODULES;
 use tunesmith_report::format::{plural, shorten};
 
 use super::{
-    Picked, TuneView,
+    Around, Picked, TuneView,
     fields::{FIELDS, Field, GROUPS, Kind},
     form::{Checked, START_FROM, TuneForm},
-    weak,
+    trainer, weak,
 };
 use crate::{
     commands::Commands,
@@ -25,7 +25,13 @@ const FIELD: f32 = 296.0;
 /// Narrower than this, the help stands below the field.
 const HELP_BESIDE: f32 = 820.0;
 
-pub(super) fn advanced_ui(checked: &Checked, view: &mut TuneView, ui: &mut Ui, out: &mut Commands) {
+pub(super) fn advanced_ui(
+    around: Option<&Around>,
+    checked: &Checked,
+    view: &mut TuneView,
+    ui: &mut Ui,
+    out: &mut Commands,
+) {
     let changed = checked.changed.len();
     let wrong = checked.errors.len();
     let mut title = "Advanced settings".to_owned();
@@ -43,7 +49,7 @@ pub(super) fn advanced_ui(checked: &Checked, view: &mut TuneView, ui: &mut Ui, o
             .open((wrong > 0).then_some(true))
             .show_unindented(ui, |ui| {
                 if changed > 0 && ui.button("Give all fields their recipe's value back").clicked() {
-                    view.form.typed.clear();
+                    view.form.reset_all();
                 }
                 let mut fields = FIELDS.iter();
                 for (heading, count) in GROUPS {
@@ -53,6 +59,7 @@ pub(super) fn advanced_ui(checked: &Checked, view: &mut TuneView, ui: &mut Ui, o
                         field_ui(field, checked, &mut view.form, ui, out);
                     }
                 }
+                trainer::trainer_ui(around, checked, &mut view.form, ui, out);
             });
     });
     widgets::panel(ui, "", |ui| {

@@ -9,13 +9,13 @@ use tunesmith_lab::{
     recipe::{DEFAULT_MODEL, ModelSection, Recipe},
 };
 use tunesmith_models::hub::HubId;
-use tunesmith_protocol::{Quantization, StopHow, TaskWork};
+use tunesmith_protocol::{Quantization, StopHow, TaskWork, Trainer};
 use tunesmith_report::format::{duration, plural, size};
 
 use super::{
     Subject, TuneView, ask_hub, composition, enter,
     fields::field,
-    form::{Checked, WHOLE},
+    form::{Checked, THREADS, WHOLE},
     model_name, reading,
     start::{self, Blocked, blocked, is_scored},
     weak,
@@ -244,7 +244,7 @@ fn start_ui(
             && (response.clicked() || enter(ui))
             && let Some(recipe) = &checked.recipe
         {
-            begin(recipe, model, out);
+            begin(recipe, checked, model, out);
         }
         ui.label(weak(ui, "Ctrl-Enter"));
         if unknown && let Some(id) = &model.hub_id {
@@ -270,14 +270,23 @@ fn start_ui(
             widgets::caption(ui, &format!("→ {}: {}", field.name, checked.errors[key].message));
         }
     }
+    if let Some(error) = checked.errors.get(THREADS) {
+        widgets::caption(ui, &format!("→ Threads: {}", error.message));
+    }
+    if checked.trainer == Trainer::Hf {
+        widgets::caption(
+            ui,
+            "transformers and PEFT train, for comparison; Tunesmith's own engine calibrates and answers",
+        );
+    }
     if free {
         before_ui(state, subject, checked, ui);
     }
 }
 
 /// Starts the training, after its download where there is one.
-fn begin(recipe: &Recipe, model: &ModelFacts, out: &mut Commands) {
-    let work = match start::task(recipe) {
+fn begin(recipe: &Recipe, checked: &Checked, model: &ModelFacts, out: &mut Commands) {
+    let work = match start::task(recipe, checked) {
         Ok(work) => work,
         Err(problem) => {
             out.change("say", move |state| state.say_stop(problem.message));

@@ -10,8 +10,8 @@ use tunesmith_lab::{
     testing::write_checkpoint,
 };
 use tunesmith_probe::testing::{AmdCard, TestMachine};
-use tunesmith_protocol::StopHow;
-use tunesmith_setup::Folders;
+use tunesmith_protocol::{StopHow, Trainer};
+use tunesmith_setup::{Folders, environments::Engine};
 
 use super::*;
 use crate::{
@@ -80,6 +80,20 @@ impl Bench {
         let tune = &mut self.state.pages.tune;
         tune.around.ask(generation);
         tune.around.answer(generation, Ok(Arc::new(around)));
+    }
+
+    /// As it is where the second trainer is here, or is not.
+    fn second(&mut self, here: Result<(), Problem>) {
+        let tune = &mut self.state.pages.tune;
+        let around = Around {
+            second: SecondTrainer {
+                here,
+                download_bytes: Some(1 << 30),
+                disk_bytes: Some(3 << 30),
+            },
+            ..Around::clone(tune.around().unwrap())
+        };
+        tune.around.answer(tune.generation(), Ok(Arc::new(around)));
     }
 
     /// The default model, as set-up leaves it: the tokenizer is not looked at, for it cannot be opened.
@@ -517,6 +531,55 @@ fn modules_and_choices_are_set_without_typing() {
     let recipe = sent_recipe(harness.state());
     assert_eq!(recipe.lora.target_modules.len(), 6);
     assert!(!recipe.lora.target_modules.contains(&"down_proj".to_owned()));
+}
+
+#[test]
+fn the_second_trainer_says_what_it_takes_and_trains_where_it_is_here() {
+    let mut bench = Bench::on_processor();
+    bench.has_model();
+    bench.second(Err(Problem::new(
+        "trainer_not_installed",
+        "transformers and PEFT have no environment yet",
+        vec!["install it on the page Set-up".to_owned()],
+    )));
+    let mut harness = harness(bench);
+    click(&mut harness, "Advanced settings");
+    click(&mut harness, "Trainer");
+    click(&mut harness, "transformers + PEFT");
+    harness.get_by_label("Advanced settings · 1 changed");
+    harness.get_by_label("Its environment is not here yet: 1.0 GiB over the network, 3.0 GiB on the disk");
+    harness.get_by_label("transformers and PEFT have no environment yet: install it on the page Set-up");
+    click(&mut harness, "Start fine-tuning");
+    assert!(harness.state().started().is_none());
+    click(&mut harness, "See its set-up");
+    assert_eq!(harness.state().state.page, Page::Setup);
+    assert_eq!(harness.state().state.pages.setup.engine, Engine::Hf);
+
+    harness.state_mut().second(Ok(()));
+    harness.run_steps(6);
+    harness.get_by_label("Its environment is here and takes 3.0 GiB of the disk");
+    retype(&mut harness, "Threads", "2");
+    click(&mut harness, "Start fine-tuning");
+    assert!(matches!(
+        harness.state().started(),
+        Some(TaskWork::Train {
+            trainer: Trainer::Hf,
+            threads: Some(2),
+            ..
+        })
+    ));
+}
+
+#[test]
+fn threads_that_cannot_be_keep_it_from_starting() {
+    let mut bench = Bench::on_processor();
+    bench.has_model();
+    let mut harness = harness(bench);
+    click(&mut harness, "Advanced settings");
+    retype(&mut harness, "Threads", "none");
+    harness.get_by_label("this takes a whole number from 1 to 1024");
+    click(&mut harness, "Start fine-tuning");
+    assert!(harness.state().started().is_none());
 }
 
 #[test]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use toml::Value;
 use tunesmith_data::Columns;
 use tunesmith_lab::recipe::{Recipe, RecipeError};
+use tunesmith_protocol::Trainer;
 
 use super::{file_name, model_name};
 
@@ -21,6 +22,12 @@ pub(super) const MODEL: &str = "model.source";
 pub(super) const START_FROM: &str = "lora.start_from";
 /// The key of the adapted projections.
 pub(super) const MODULES: &str = "lora.target_modules";
+/// The key of the number of threads, which is no part of a recipe.
+pub(super) const THREADS: &str = "threads";
+/// The key of who trains, which is none either.
+const TRAINER: &str = "trainer";
+/// Most threads that can be asked for, here as on the command line.
+pub(super) const MOST_THREADS: usize = 1024;
 
 /// Which recipe the form starts from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +74,10 @@ pub struct TuneForm {
     pub data: Option<OwnData>,
     /// What was typed into a field, by the recipe's key, right or wrong.
     pub typed: BTreeMap<String, String>,
+    /// Who trains.
+    pub trainer: Trainer,
+    /// Threads on a processor as they were typed, right or wrong; all where nothing was.
+    pub threads: String,
 }
 
 /// What is wrong with a field.
@@ -89,6 +100,10 @@ pub struct Checked {
     pub errors: BTreeMap<String, FieldError>,
     /// Fields whose value differs from the recipe's.
     pub changed: BTreeSet<String>,
+    /// Who trains.
+    pub trainer: Trainer,
+    /// Threads on a processor; all where there is no number.
+    pub threads: Option<usize>,
 }
 
 impl Checked {
@@ -113,6 +128,10 @@ impl TuneForm {
             }
         }
         let recipe = combine(&start, settings, &mut errors);
+        let threads = self.threads().unwrap_or_else(|error| {
+            errors.insert(THREADS.to_owned(), error);
+            None
+        });
         let after = recipe.as_ref().map(self::texts);
         // What is wrong is not in the recipe, and differs all the same.
         let differs = |key: &&String| {
@@ -122,12 +141,45 @@ impl TuneForm {
                 None => texts.get(*key) != self.typed.get(*key),
             }
         };
+        let typed = self.typed.keys().filter(differs).cloned();
+        let beside = [
+            (TRAINER, self.trainer != Trainer::Native),
+            (THREADS, !self.threads.trim().is_empty()),
+        ];
+        let beside = beside
+            .into_iter()
+            .filter(|(_, is)| *is)
+            .map(|(key, _)| key.to_owned());
         Checked {
-            changed: self.typed.keys().filter(differs).cloned().collect(),
+            changed: typed.chain(beside).collect(),
             recipe: recipe.filter(|_| errors.is_empty()),
             base: texts,
             errors,
+            trainer: self.trainer,
+            threads,
         }
+    }
+
+    /// The number of threads that was typed.
+    fn threads(&self) -> Result<Option<usize>, FieldError> {
+        let text = self.threads.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        match text.parse() {
+            Ok(threads) if (1..=MOST_THREADS).contains(&threads) => Ok(Some(threads)),
+            _ => Err(FieldError {
+                message: format!("this takes a whole number from 1 to {MOST_THREADS}"),
+                hints: Vec::new(),
+            }),
+        }
+    }
+
+    /// Gives all fields their recipe's value back, and lets Tunesmith's own trainer train on all cores.
+    pub fn reset_all(&mut self) {
+        self.typed.clear();
+        self.trainer = Trainer::default();
+        self.threads.clear();
     }
 
     /// Types a text into a field.
@@ -392,6 +444,34 @@ mod tests {
         let fewer = typed(&[("train.steps", "5")]).check(&quickstart());
         assert!(fewer.errors["optimizer.warmup_steps"].message.contains("5 steps"));
         assert_eq!(fewer.recipe, None);
+    }
+
+    #[test]
+    fn threads_that_cannot_be_are_told_and_what_is_no_part_of_the_recipe_leaves_it_alone() {
+        let form = |threads: &str| TuneForm {
+            trainer: Trainer::Hf,
+            threads: threads.to_owned(),
+            ..TuneForm::default()
+        };
+        let checked = form(" 4 ").check(&quickstart());
+        assert_eq!((checked.threads, checked.trainer), (Some(4), Trainer::Hf));
+        assert_eq!(checked.recipe.as_ref(), Some(&quickstart()));
+        assert_eq!(
+            checked.changed.iter().collect::<Vec<_>>(),
+            ["threads", "trainer"],
+            "they count as changed all the same"
+        );
+        for wrong in ["0", "1025", "two", "-1"] {
+            let checked = form(wrong).check(&quickstart());
+            assert!(
+                checked.errors[THREADS].message.contains("from 1 to 1024"),
+                "{wrong}"
+            );
+            assert_eq!((checked.recipe, checked.threads), (None, None));
+        }
+        let mut form = form("7");
+        form.reset_all();
+        assert_eq!(form, TuneForm::default());
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod model_panel;
 mod reading;
 mod recipes;
 mod start;
+mod trainer;
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +27,7 @@ use tunesmith_lab::{
 };
 use tunesmith_models::hub::{Hub, HubId, Plan as HubPlan};
 use tunesmith_protocol::{RunStatus, TaskId, TaskWork};
-use tunesmith_report::format::{duration, size};
+use tunesmith_report::format::size;
 use tunesmith_setup::plan::RecipeOffer;
 
 use super::holders;
@@ -48,6 +49,7 @@ pub use reading::{
     Around, CutShort, DataSeen, DataWish, EstimateWish, RecipeFit, TextToSqlSeen, device_word, trains_on,
 };
 pub use start::{Blocked, blocked};
+pub use trainer::SecondTrainer;
 
 /// The page's name among the forms that are kept.
 const FORM: &str = "tune";
@@ -119,6 +121,11 @@ impl TuneState {
     /// What is here already, as it was seen last.
     pub fn around(&self) -> Option<&Around> {
         Some(self.around.last()?.as_ref().ok()?.as_ref())
+    }
+
+    /// Why it is not known what is here, where it is not.
+    pub fn around_problem(&self) -> Option<&Problem> {
+        self.around.last()?.as_ref().err()
     }
 
     /// The same, to be kept.
@@ -236,10 +243,15 @@ pub fn look_around(state: &mut State) -> Option<Work> {
         .around()
         .map(|around| around.runs.clone())
         .unwrap_or_default();
-    Some(Work::new("looking at models and runs", move || {
-        let around = Arc::new(reading::around(&root, &folders, &machine, &wish, &known));
-        move |state: &mut State| state.pages.tune.around.answer(question, Ok(around))
-    }))
+    Some(Work::awaited(
+        "looking at models and runs",
+        move || {
+            Ok(Arc::new(reading::around(
+                &root, &folders, &machine, &wish, &known,
+            )))
+        },
+        move |state, around| state.pages.tune.around.answer(question, around),
+    ))
 }
 
 /// The work that estimates the recipes that come with the program, where that may have changed.
@@ -250,10 +262,12 @@ pub fn estimate_recipes(state: &mut State) -> Option<Work> {
     let around = tune.seen()?;
     tune.fits.ask((wish, tune.generation()));
     let question = tune.fits.begin()?;
-    Some(Work::new("estimating the recipes", move || {
-        let fits = reading::fits(&question.0, &machine, &folders, &around);
-        move |state: &mut State| state.pages.tune.fits.answer(question, Ok(fits))
-    }))
+    let wish = question.0.clone();
+    Some(Work::awaited(
+        "estimating the recipes",
+        move || Ok(reading::fits(&wish, &machine, &folders, &around)),
+        move |state, fits| state.pages.tune.fits.answer(question, fits),
+    ))
 }
 
 /// The work that it needs.
@@ -265,49 +279,41 @@ pub fn needs(state: &mut State) -> Option<Work> {
     let folders = state.folders.clone();
     let tune = &mut state.pages.tune;
     if let Some(path) = tune.file.begin() {
-        return Some(Work::new("reading a recipe", move || {
-            let recipe = reading::recipe_file(&path);
-            move |state: &mut State| state.pages.tune.file.answer(path, recipe)
-        }));
+        let file = path.clone();
+        return Some(Work::awaited(
+            "reading a recipe",
+            move || reading::recipe_file(&file),
+            move |state, recipe| state.pages.tune.file.answer(path, recipe),
+        ));
     }
     let around = tune.seen()?;
     if let Some(wish) = tune.data.begin() {
-        return Some(Work::new("looking at the data", move || {
-            let seen = reading::data_seen(&wish, &folders, around.hub.as_ref());
-            move |state: &mut State| state.pages.tune.data.answer(wish, seen)
-        }));
+        let asked = wish.clone();
+        return Some(Work::awaited(
+            "looking at the data",
+            move || reading::data_seen(&wish, &folders, around.hub.as_ref()),
+            move |state, seen| state.pages.tune.data.answer(asked, seen),
+        ));
     }
     let preview = match tune.data.ready() {
         Some(DataSeen::File(preview)) => Some(preview.clone()),
         _ => None,
     };
     if let Some(wish) = tune.estimate.begin() {
-        return Some(Work::new("estimating the training", move || {
-            let device = wish.device.as_deref();
-            let estimate = reading::estimated(
-                &wish.recipe,
-                device,
-                preview.as_deref(),
-                &machine,
-                &folders,
-                &around,
-            );
-            move |state: &mut State| state.pages.tune.estimate.answer(wish, estimate)
-        }));
+        let asked = wish.clone();
+        return Some(Work::awaited(
+            "estimating the training",
+            move || reading::estimated(&wish, preview.as_deref(), &machine, &folders, &around),
+            move |state, estimate| state.pages.tune.estimate.answer(asked, estimate),
+        ));
     }
     if let Some(wish) = tune.advice.begin() {
-        return Some(Work::new("comparing settings", move || {
-            let device = wish.device.as_deref();
-            let advice = reading::advised(
-                &wish.recipe,
-                device,
-                preview.as_deref(),
-                &machine,
-                &folders,
-                &around,
-            );
-            move |state: &mut State| state.pages.tune.advice.answer(wish, advice)
-        }));
+        let asked = wish.clone();
+        return Some(Work::awaited(
+            "comparing settings",
+            move || reading::advised(&wish, preview.as_deref(), &machine, &folders, &around),
+            move |state, advice| state.pages.tune.advice.answer(asked, advice),
+        ));
     }
     estimate_recipes(state)
 }
@@ -402,7 +408,7 @@ pub fn tune_ui(state: &State, view: &mut TuneView, ui: &mut Ui, out: &mut Comman
                 data_panel::data_ui(state, view, ui, out);
                 model_panel::model_ui(state, subject, &checked, view, ui, out);
                 recipes::recipes_ui(state, subject, view, ui, out);
-                advanced::advanced_ui(&checked, view, ui, out);
+                advanced::advanced_ui(state.pages.tune.around(), &checked, view, ui, out);
             }
             (Base::Failed(problem), _) => {
                 failed_ui(problem, view, ui, out);
@@ -476,6 +482,7 @@ fn ask(state: &State, view: &TuneView, base: &Base<'_>, checked: Option<&Checked
     };
     let wish = EstimateWish {
         device: reading::device_word(&state.saved.device, recipe),
+        trainer: view.form.trainer,
         recipe: recipe.clone(),
         around: tune.generation(),
         counted,
@@ -523,7 +530,10 @@ fn sentence(model: &str, estimate: &Estimate) -> String {
     };
     match memory.fit {
         Fit::Fits => match estimate.time.train_secs {
-            Some(secs) => format!("{model} fits on {place} and trains in about {}", duration(secs)),
+            Some(secs) => format!(
+                "{model} fits on {place} and trains in about {}",
+                widgets::rough(secs)
+            ),
             None => format!("{model} fits on {place}: {figures}"),
         },
         Fit::Uncertain => format!("{model} may not fit on {place}: it needs about {figures}"),
@@ -647,13 +657,16 @@ fn hint_ui(ui: &Ui) {
 /// Asks a hub, over the network, what a model is: size, licence, whether its makers want to know who takes it.
 fn ask_hub(id: &str) -> Work {
     let id = id.to_owned();
-    Work::new("asking the model hub", move || {
-        let plan = id
-            .parse::<HubId>()
-            .and_then(|parsed| Hub::from_env()?.plan(&parsed))
-            .map_err(|error| problem!(error));
-        move |state: &mut State| state.pages.tune.hub.answer(id, plan)
-    })
+    let asked = id.clone();
+    Work::awaited(
+        "asking the model hub",
+        move || {
+            id.parse::<HubId>()
+                .and_then(|parsed| Hub::from_env()?.plan(&parsed))
+                .map_err(|error| problem!(error))
+        },
+        move |state, plan| state.pages.tune.hub.answer(asked, plan),
+    )
 }
 
 /// Ctrl-Enter, once.

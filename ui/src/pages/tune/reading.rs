@@ -19,10 +19,10 @@ use tunesmith_lab::{
 };
 use tunesmith_models::{Message, Model, hub::Hub};
 use tunesmith_probe::{LIVE, load};
-use tunesmith_protocol::RunStatus;
+use tunesmith_protocol::{RunStatus, Trainer};
 use tunesmith_setup::{Folders, environments::Engine, model};
 
-use super::{Generation, form::OwnData};
+use super::{Generation, SecondTrainer, form::OwnData};
 use crate::{
     problem,
     saved::DeviceWish,
@@ -51,6 +51,8 @@ pub struct Around {
     pub free_memory_bytes: Option<u64>,
     /// The model hub, where its cache is known.
     pub hub: Option<Hub>,
+    /// The second trainer.
+    pub second: SecondTrainer,
 }
 
 /// A run that was cut short.
@@ -92,6 +94,7 @@ pub(super) fn around(
         trials: trials(folders),
         free_memory_bytes: load(root).available_memory_bytes,
         hub,
+        second: SecondTrainer::look(folders, machine, wish),
     }
 }
 
@@ -143,6 +146,8 @@ pub struct EstimateWish {
     pub recipe: Recipe,
     /// Device against the recipe's.
     pub device: Option<String>,
+    /// Who trains.
+    pub trainer: Trainer,
     /// Generation of the machine and of what is here.
     pub around: Generation,
     /// The data whose rows were counted, where all of them were.
@@ -151,38 +156,47 @@ pub struct EstimateWish {
 
 /// Estimates a training.
 pub(super) fn estimated(
-    recipe: &Recipe,
-    device: Option<&str>,
+    wish: &EstimateWish,
     preview: Option<&Preview>,
     machine: &Machine,
     folders: &Folders,
     around: &Around,
 ) -> Result<Estimate, Problem> {
-    let known = around.known(machine, folders, trains_on(recipe, device, machine));
-    estimate::estimate(&wish(recipe, device, preview), &known).map_err(|error| problem!(error))
+    let known = wish.known(machine, folders, around);
+    estimate::estimate(&wish.with_rows(preview), &known).map_err(|error| problem!(error))
 }
 
 /// Which settings would suit a training better, and why.
 pub(super) fn advised(
-    recipe: &Recipe,
-    device: Option<&str>,
+    wish: &EstimateWish,
     preview: Option<&Preview>,
     machine: &Machine,
     folders: &Folders,
     around: &Around,
 ) -> Result<Advice, Problem> {
-    let known = around.known(machine, folders, trains_on(recipe, device, machine));
-    estimate::advise(&wish(recipe, device, preview), &known).map_err(|error| problem!(error))
+    let known = wish.known(machine, folders, around);
+    estimate::advise(&wish.with_rows(preview), &known).map_err(|error| problem!(error))
 }
 
-fn wish<'a>(recipe: &'a Recipe, device: Option<&'a str>, preview: Option<&'a Preview>) -> Wish<'a> {
-    Wish {
-        recipe,
-        device,
-        engine: Engine::Native,
-        rows: preview
-            .filter(|preview| preview.whole)
-            .and_then(|preview| Some(&preview.tokens.as_ref()?.report)),
+impl EstimateWish {
+    fn known<'a>(&self, machine: &'a Machine, folders: &'a Folders, around: &'a Around) -> Known<'a> {
+        let device = trains_on(&self.recipe, self.device.as_deref(), machine);
+        around.known(machine, folders, device)
+    }
+
+    /// With what was counted of the rows, where all of them were.
+    fn with_rows<'a>(&'a self, preview: Option<&'a Preview>) -> Wish<'a> {
+        Wish {
+            recipe: &self.recipe,
+            device: self.device.as_deref(),
+            engine: match self.trainer {
+                Trainer::Native => Engine::Native,
+                Trainer::Hf => Engine::Hf,
+            },
+            rows: preview
+                .filter(|preview| preview.whole)
+                .and_then(|preview| Some(&preview.tokens.as_ref()?.report)),
+        }
     }
 }
 
@@ -247,8 +261,14 @@ pub(super) fn fits(
 ) -> BTreeMap<&'static str, RecipeFit> {
     let fit = |(name, text): &(&'static str, &str)| {
         let recipe = Recipe::parse(text, name).ok()?;
-        let device = device_word(wish, &recipe);
-        let fit = match estimated(&recipe, device.as_deref(), None, machine, folders, around) {
+        let wish = EstimateWish {
+            device: device_word(wish, &recipe),
+            recipe,
+            trainer: Trainer::Native,
+            around: Generation::default(),
+            counted: None,
+        };
+        let fit = match estimated(&wish, None, machine, folders, around) {
             Ok(estimate) => RecipeFit {
                 fit: estimate.memory.fit,
                 bytes: estimate.memory.bytes,

@@ -1,7 +1,7 @@
 //! What keeps a training from starting, and the task that starts it.
 
 use tunesmith_lab::recipe::Recipe;
-use tunesmith_protocol::TaskWork;
+use tunesmith_protocol::{TaskWork, Trainer};
 use tunesmith_setup::doctor::Stops;
 
 use super::{form::Checked, reading::DataSeen};
@@ -46,9 +46,15 @@ pub fn blocked(state: &State, checked: &Checked) -> Vec<Blocked> {
     }
     let tune = &state.pages.tune;
     match tune.around() {
-        None => found.push(Blocked::here("what is installed is still being looked at")),
+        None => found.push(match tune.around_problem() {
+            Some(problem) => Blocked::here(with_cure(problem)),
+            None => Blocked::here("what is installed is still being looked at"),
+        }),
         Some(around) => {
             if let Err(problem) = &around.engine {
+                found.push(Blocked::at(Page::Setup, with_cure(problem)));
+            }
+            if let (Trainer::Hf, Err(problem)) = (checked.trainer, &around.second.here) {
                 found.push(Blocked::at(Page::Setup, with_cure(problem)));
             }
         }
@@ -115,23 +121,35 @@ pub(super) fn is_scored(recipe: &Recipe) -> bool {
     recipe.data.source.is_some() && recipe.evaluate.questions > 0
 }
 
-/// The task that trains a recipe.
+/// The task that trains a recipe, as the form wishes it trained.
 ///
 /// # Errors
 /// [`Problem`] where the recipe has no form as text: a path that is not UTF-8.
-pub(super) fn task(recipe: &Recipe) -> Result<TaskWork, Problem> {
+pub(super) fn task(recipe: &Recipe, checked: &Checked) -> Result<TaskWork, Problem> {
     let toml = recipe.to_toml().map_err(|error| crate::problem!(error))?;
     Ok(TaskWork::Train {
         recipe: toml,
         // The service knows the window's choice; a device that the recipe names counts against it.
         device: (recipe.train.device != "auto").then(|| recipe.train.device.clone()),
         evaluate: is_scored(recipe),
+        trainer: checked.trainer,
+        threads: checked.threads,
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::form::TuneForm;
     use super::*;
+
+    fn checked(recipe: &Recipe) -> Checked {
+        let form = TuneForm {
+            trainer: Trainer::Hf,
+            threads: "3".to_owned(),
+            ..TuneForm::default()
+        };
+        form.check(recipe)
+    }
 
     #[test]
     fn the_task_holds_the_recipe_and_scores_what_can_be_scored() {
@@ -140,15 +158,18 @@ mod tests {
             recipe: toml,
             device,
             evaluate,
-        } = task(&recipe).unwrap()
+            trainer,
+            threads,
+        } = task(&recipe, &checked(&recipe)).unwrap()
         else {
             panic!("no training");
         };
         assert_eq!(Recipe::parse(&toml, "sent").unwrap(), recipe);
         assert_eq!((device, evaluate), (None, true));
+        assert_eq!((trainer, threads), (Trainer::Hf, Some(3)));
         let settings = ["data.path=/data/rows.csv", "train.device=cpu"].map(str::to_owned);
         let own = recipe.with_overrides(&settings).unwrap();
-        let TaskWork::Train { device, evaluate, .. } = task(&own).unwrap() else {
+        let TaskWork::Train { device, evaluate, .. } = task(&own, &checked(&own)).unwrap() else {
             panic!("no training");
         };
         assert_eq!((device.as_deref(), evaluate), (Some("cpu"), false));
