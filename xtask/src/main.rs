@@ -4,6 +4,8 @@
 
 mod check_report;
 mod console;
+mod deny;
+mod dependencies;
 mod fit;
 mod fuzz;
 mod gain;
@@ -77,6 +79,10 @@ enum Task {
     CheckReport(check_report::CheckReport),
     /// Kill a training again and again, go on each time, and compare with one that was left alone
     Soak(soak::Soak),
+    /// Hold licences, unwanted crates and sources of all dependencies to deny.toml
+    Deny(deny::Deny),
+    /// Render the app's icon in all sizes and forms from its drawings in assets/icons
+    Icons,
     /// Run a command that ends when standard input closes (used by this program itself)
     #[command(hide = true)]
     Guard {
@@ -145,7 +151,7 @@ enum Bench {
     Window(Record),
     /// Of the engine alone: a training step with levers taken away, one by one and together
     Levers(Record),
-    /// Of the memory model: predicted beside measured over 17 settings, and what earlier tries corrected
+    /// Of the memory model: predicted beside measured over 21 settings, and what earlier tries corrected
     ///
     /// Takes about six minutes on two cores. Exit status 1: a prediction was off by more than a tenth, or a corrected one
     /// by more than a twentieth.
@@ -225,6 +231,8 @@ fn run(task: Task) -> Result<u8> {
         Task::Fuzz(options) => fuzz::run(&options),
         Task::CheckReport(options) => check_report::run(&options),
         Task::Soak(options) => soak::run(&options),
+        Task::Deny(options) => deny::run(&options),
+        Task::Icons => render_icons(),
     }
 }
 
@@ -356,6 +364,25 @@ fn check_device(check: &DeviceCheck) -> Result<u8> {
     stages.begin("device check", "at most eight minutes");
     let ended = prepared.run(&command, Output::Shown)?;
     Ok(process::exit_code(ended.status))
+}
+
+fn render_icons() -> Result<u8> {
+    let workspace = Workspace::find()?;
+    let status = workspace
+        .cargo()
+        .args([
+            "run",
+            "--quiet",
+            "-p",
+            "tunesmith-xtask",
+            "--example",
+            "render_icons",
+            "--",
+        ])
+        .arg(workspace.root.join("assets/icons"))
+        .status()
+        .context("cargo could not be started")?;
+    Ok(process::exit_code(status))
 }
 
 /// Nothing is downloaded here: a shell that evaluates this must not wait for a set-up.

@@ -11,7 +11,7 @@ use crate::prepare::Prepared;
 use crate::workspace::Workspace;
 
 /// How many checks there are.
-const CHECKS: usize = 7;
+const CHECKS: usize = 8;
 
 /// Tests put faults into trainings to see them caught. Every check builds with the same features, so that crates are
 /// compiled once; the quickstart and releases build without.
@@ -78,6 +78,7 @@ fn checks(workspace: &Workspace, prepared: &Prepared) -> [Check; CHECKS] {
     docs.command.env("RUSTDOCFLAGS", "-D warnings");
     [
         plain("format", &["fmt", "--all", "--check"]),
+        plain("licences, bans, sources", &["xtask", "deny"]),
         plain(
             "clippy",
             &[
