@@ -22,7 +22,7 @@ use std::{
 
 use egui::{Context, Pos2, RawInput, Rect, vec2};
 use serde_json::json;
-use tunesmith_protocol::{RunStatus, TaskWork};
+use tunesmith_protocol::{RunStatus, TaskWork, Trainer};
 use tunesmith_setup::Folders;
 use tunesmith_ui::{
     app::{App, Options},
@@ -82,6 +82,8 @@ fn main() {
         ),
         device: Some("cpu".to_owned()),
         evaluate: false,
+        trainer: Trainer::Native,
+        threads: None,
     });
 
     let start = Instant::now();

@@ -504,7 +504,7 @@ fn calibration(device: &str, job: &CalibrateJob) -> Calibration {
                     gemm(DType::Bf16, Layout::Nt, 0.012, true),
                 ];
             }
-            CalibrationStage::Linears => result.linears = linears(&job.linears),
+            CalibrationStage::Linears => result.linears = linears(job),
             CalibrationStage::Attention => result.attention = attention(has_kernels, values),
             CalibrationStage::Copy => {
                 result.copy = CopyBandwidth {
@@ -550,20 +550,28 @@ fn calibration(device: &str, job: &CalibrateJob) -> Calibration {
     result
 }
 
-fn linears(linears: &[Linear]) -> Vec<LinearMeasurement> {
-    let of = |linear: &Linear| LinearMeasurement {
-        name: linear.name.clone(),
-        dtype: DType::F32,
-        layout: Layout::Nt,
-        m: 512,
-        n: linear.outputs,
-        k: linear.inputs,
-        iterations: 5,
-        mean_tflops: 0.1,
-        best_tflops: 0.11,
-        median_tflops: 0.1,
+/// Each layer forwards and for its input's gradient.
+fn linears(job: &CalibrateJob) -> Vec<LinearMeasurement> {
+    let of = |linear: &Linear, layout: Layout| {
+        let (n, k) = match layout {
+            Layout::Nn => (linear.inputs, linear.outputs),
+            _ => (linear.outputs, linear.inputs),
+        };
+        LinearMeasurement {
+            name: linear.name.clone(),
+            dtype: DType::F32,
+            layout,
+            m: job.linear_tokens.unwrap_or(512),
+            n,
+            k,
+            iterations: 5,
+            mean_tflops: 0.1,
+            best_tflops: 0.11,
+            median_tflops: 0.1,
+        }
     };
-    linears.iter().map(of).collect()
+    let both = |linear| [of(linear, Layout::Nt), of(linear, Layout::Nn)];
+    job.linears.iter().flat_map(both).collect()
 }
 
 /// Flash attention where there are kernels for it, which torch takes then, and the plain path.

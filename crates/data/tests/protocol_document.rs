@@ -22,7 +22,12 @@ fn read_and_written(line: &str) -> Value {
     let of_a_task = serde_json::from_str::<Value>(line).unwrap()["task"].is_number();
     match kind.as_deref() {
         Some("start" | "stop") if of_a_task => serde_json::to_value(decode_command(line).unwrap()).unwrap(),
-        Some("welcome") => serde_json::to_value(decode_notice(line).unwrap()).unwrap(),
+        Some("use" | "painted" | "quit" | "show_report") => {
+            serde_json::to_value(decode_command(line).unwrap()).unwrap()
+        }
+        Some("welcome" | "earlier" | "up_to_date" | "focus" | "ask_to_quit") => {
+            serde_json::to_value(decode_notice(line).unwrap()).unwrap()
+        }
         Some(_) if of_a_task => serde_json::to_value(decode_notice(line).unwrap()).unwrap(),
         Some("job" | "stop") => serde_json::to_value(decode_request(line).unwrap()).unwrap(),
         Some(_) => match decode_event(line) {
@@ -73,6 +78,15 @@ fn every_message_of_the_document_is_understood_whole() {
         "answered",
         "ended",
         "refused",
+        "task",
+        "earlier",
+        "use",
+        "painted",
+        "quit",
+        "show_report",
+        "up_to_date",
+        "focus",
+        "ask_to_quit",
     ];
     for kind in kinds {
         assert!(shown(kind), "{kind} has no example");

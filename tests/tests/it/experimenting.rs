@@ -210,6 +210,76 @@ fn an_experiment_shows_its_arms_its_prediction_and_its_order() {
 }
 
 #[test]
+fn where_the_time_goes_is_measured_level_by_level_after_a_calibration() {
+    let home = Home::new();
+    let path = home.path("ladder.toml");
+    let text = "name = \"ladder\"\nkind = \"gap\"\nmetrics = [\"useful_tflops\"]\n[base]\nrecipe = \"tiny.toml\"\n\
+         [run]\nseeds = [1, 2]\nwarmup_steps = 2\nmeasured_steps = 4\nquiet_wait_secs = 0.0\nrepeat_disturbed = false\n\
+         [[arms]]\nname = \"kept\"\n[[arms]]\nname = \"again\"\nset = { \"train.recompute\" = \"layer\" }\n\
+         [[arms]]\nname = \"products\"\nmeasures = \"products\"\n\
+         [[arms]]\nname = \"written\"\nmeasures = \"decoding\"\nset = { \"evaluate.questions\" = 3 }\n";
+    fs::write(&path, text).unwrap();
+    let steps = "{\"steps\": {\"from\": 1, \"to\": 6}, \"when\": \"train\"}";
+    let answers = "{\"answer_all\": \"SELECT 1\", \"when\": \"answer\"}";
+    let rest = "{\"save_adapter\": {}, \"when\": \"train\"}\n{\"result\": {}}\n{\"bye\": \"ok\"}\n";
+    let script = format!("{CALIBRATES}{answers}\n{steps}\n{rest}");
+    let mut command = home.tunesmith(&script);
+    let path = path.to_str().unwrap();
+    command.args(["experiment", "run", path, "--json", "--quiet"]);
+    let state = command.ran().expect_status(0).json();
+    assert_eq!(state["status"], "finished", "{state:#}");
+
+    let ladder = &state["ladder"];
+    let steps = ladder["steps"].as_array().unwrap();
+    let names: Vec<&str> = steps.iter().map(|step| step["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["products", "kept", "again"]);
+    // The peak is that of the calibration, which was taken first.
+    assert_eq!(ladder["peak"], 0.152);
+    assert!(home.path("home/data/calibration").is_dir());
+    assert!((steps[0]["reached"]["mean"].as_f64().unwrap() - 0.1).abs() < 1e-9);
+    let lost: f64 = steps
+        .iter()
+        .map(|step| step["lost_tflops"].as_f64().unwrap())
+        .sum();
+    let last = steps[2]["reached"]["mean"].as_f64().unwrap();
+    assert!((lost - (0.152 - last)).abs() < 1e-9 && last > 0.0);
+    assert!((lost - ladder["lost_tflops"].as_f64().unwrap()).abs() < 1e-12);
+    // Of five tokens of each of three answers four were written, in half a second.
+    let written = &ladder["decoding"]["tokens_per_sec"];
+    assert_eq!((&written["mean"], &written["n"]), (&json!(24.0), &json!(2)));
+    // The raw record of each lies in the experiment's own folder.
+    let folder = PathBuf::from(state["folder"].as_str().unwrap()).join("answers");
+    for file in [
+        "slot-002-1/level.json",
+        "slot-002-1/events.jsonl",
+        "slot-003-1/level.json",
+    ] {
+        assert!(folder.join(file).is_file(), "{file}");
+    }
+
+    let shown = home
+        .tunesmith("")
+        .args(["experiment", "show", "ladder"])
+        .ran()
+        .expect_status(0);
+    for word in [
+        "the whole gap",
+        "matrices of this model's size",
+        "24.0 tokens a second",
+        "not measured: reinforcement learning (GRPO)",
+    ] {
+        assert!(shown.stdout.contains(word), "{word} is not in\n{}", shown.stdout);
+    }
+    // Nothing is left to do, and nothing is measured again.
+    let lines_before = lines(&home).len();
+    let mut command = home.tunesmith(&script);
+    command.args(["experiment", "run", path, "--json", "--quiet"]);
+    let again = command.ran().expect_status(0).json();
+    assert_eq!(again["ladder"], state["ladder"]);
+    assert_eq!(lines(&home).len(), lines_before);
+}
+
+#[test]
 fn memory_that_runs_out_is_a_record_and_ends_a_search_upwards() {
     let home = Home::new();
     let experiment = write_experiment(&home, 1, "until_oom = true");

@@ -285,6 +285,22 @@ fn what_would_change_the_curve_is_refused_by_name() {
 }
 
 #[test]
+fn a_device_that_computes_wrongly_goes_on_with_nothing() {
+    let home = interrupted();
+    let wrong = r#"{"emit": {"type": "result", "kind": "calibrate", "device": "cpu", "threads": 1, "time_boxed": false, "copy": {"bytes": 1, "iterations": 1, "best_gib_per_sec": 10.0, "median_gib_per_sec": 9.0}, "gemm": [{"dtype": "f32", "layout": "nt", "side": 1024, "warmup": 1, "iterations": 5, "mean_tflops": 0.125, "best_tflops": 0.13, "median_tflops": 0.125, "emulated": false, "values": {"max_error": 0.2, "tolerance": 1e-5, "passed": false}}]}}"#;
+    let script = format!("{OPENING}{wrong}\n{{\"bye\": \"ok\"}}\n");
+    home.tunesmith(&script)
+        .args(["calibrate", "--again"])
+        .ran()
+        .expect_status(3);
+    let message = refused(&home, &going_on(&home, 1), "not_possible");
+    assert!(
+        message.contains("found wrong values, so nothing can be trained on it in f32"),
+        "{message}"
+    );
+}
+
+#[test]
 fn rows_and_weights_that_changed_are_refused_by_name() {
     let home = interrupted();
     let run_dir = home.only_run();

@@ -14,10 +14,10 @@ use serde_json::Value;
 use tunesmith_lab::run::Run;
 use tunesmith_protocol::{
     Command as Wish, EngineError, Notice, Progress, PromptText, RunStatus, SERVICE_VERSION, Side, StopHow,
-    TaskWork, decode_notice, encode,
+    TaskWork, Trainer, decode_notice, encode,
 };
 
-use crate::context::{CALIBRATES, GOOD, Home, OPENING, RunIt, lives, pid_in, wait_until};
+use crate::context::{CALIBRATES, GOOD, Home, OPENING, RunIt, fake_engine, lives, pid_in, wait_until};
 use crate::resuming::{going_on, interrupted};
 
 /// Longest time for anything that a test waits for.
@@ -255,10 +255,16 @@ fn recipe(home: &Home, steps: u64) -> String {
 }
 
 fn training(home: &Home, steps: u64) -> TaskWork {
+    trained_by(home, steps, Trainer::Native, None)
+}
+
+fn trained_by(home: &Home, steps: u64, trainer: Trainer, threads: Option<usize>) -> TaskWork {
     TaskWork::Train {
         recipe: recipe(home, steps),
         device: Some("cpu".to_owned()),
         evaluate: true,
+        trainer,
+        threads,
     }
 }
 
@@ -315,6 +321,27 @@ fn a_training_is_told_from_start_to_end_with_its_report() {
     assert_eq!(told.status(), RunStatus::Crashed);
     assert_eq!(told.failure().code, "unknown_run");
     assert!(!told.failure().hints.is_empty());
+    window.close();
+}
+
+#[test]
+fn the_second_trainer_trains_where_it_is_here_and_is_named_where_it_is_not() {
+    let home = Home::new();
+    let service = |python: &str| Window::on(home.tunesmith(GOOD).env("TUNESMITH_HF_PYTHON", python));
+    let mut window = service("");
+    let told = window.led(1, trained_by(&home, 3, Trainer::Hf, None));
+    assert_eq!(told.failure().code, "python_not_named");
+    assert!(told.failure().hints[0].contains("tunesmith setup --engine hf --apply"));
+    assert!(!home.runs().exists(), "nothing was begun");
+    window.close();
+
+    let mut window = service(fake_engine());
+    let told = window.led(1, trained_by(&home, 3, Trainer::Hf, Some(1)));
+    assert_eq!(told.status(), RunStatus::Ok, "{:?}", told.0);
+    let run = Run::open(&home.only_run()).unwrap();
+    assert_eq!(run.manifest.unwrap().threads, Some(1));
+    // The worker's script is what was started.
+    assert!(home.path("home").join("cache/workers/hf.py").exists());
     window.close();
 }
 
@@ -636,34 +663,39 @@ fn a_run_goes_on_with_its_clock() {
     assert_eq!(told.failure().code, "run_complete");
 }
 
+/// Lets set-up find stand-ins for uv and Python, in `tools`, that behave as `mode` says. Environments lie in the user's
+/// cache, which must not be that of whoever runs this test.
+#[cfg(unix)]
+pub(crate) fn with_fake_installer(command: &mut Command, tools: &Path, cache: &Path, mode: &str) {
+    use std::os::unix::fs::symlink;
+
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/setup/tests");
+    fs::create_dir(tools).unwrap();
+    symlink(scripts.join("fake-uv.sh"), tools.join("uv")).unwrap();
+    for name in ["python3", "python3.12"] {
+        symlink(scripts.join("fake-python.sh"), tools.join(name)).unwrap();
+    }
+    fs::write(tools.join("python-version"), "3 12\n").unwrap();
+    fs::write(tools.join("mode"), mode).unwrap();
+    let mut path = tools.as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap());
+    command
+        .env_remove("TUNESMITH_TORCH")
+        .env("PATH", path)
+        .env("XDG_CACHE_HOME", cache);
+}
+
 #[cfg(unix)]
 mod set_up {
     //! With the stand-ins for uv and Python of set-up's own tests.
 
-    use std::{ffi::OsString, os::unix::fs::symlink};
-
     use super::*;
 
     fn window(home: &Home, mode: &str) -> Window {
-        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/setup/tests");
-        let tools = home.path("tools");
-        fs::create_dir(&tools).unwrap();
-        symlink(scripts.join("fake-uv.sh"), tools.join("uv")).unwrap();
-        for name in ["python3", "python3.12"] {
-            symlink(scripts.join("fake-python.sh"), tools.join(name)).unwrap();
-        }
-        fs::write(tools.join("python-version"), "3 12\n").unwrap();
-        fs::write(tools.join("mode"), mode).unwrap();
-        let mut path: OsString = tools.into();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap());
-        // Environments lie in the user's cache, which must not be that of whoever runs this test.
-        Window::on(
-            home.tunesmith(GOOD)
-                .env_remove("TUNESMITH_TORCH")
-                .env("PATH", path)
-                .env("XDG_CACHE_HOME", home.path("cache")),
-        )
+        let mut command = home.tunesmith(GOOD);
+        with_fake_installer(&mut command, &home.path("tools"), &home.path("cache"), mode);
+        Window::on(&mut command)
     }
 
     fn set_up(engine: &str) -> TaskWork {

@@ -9,7 +9,7 @@ use std::{
 
 use egui::Ui;
 use egui_kittest::Harness;
-use tunesmith_protocol::{Notice, RunStatus, TaskWork};
+use tunesmith_protocol::{Notice, RunStatus, TaskWork, Trainer};
 use tunesmith_setup::Folders;
 use tunesmith_ui::{
     app::{App, Options},
@@ -101,6 +101,8 @@ impl Window<'_> {
             recipe,
             device: Some("cpu".to_owned()),
             evaluate: false,
+            trainer: Trainer::Native,
+            threads: None,
         });
         self.draw_until("the training is over", |state| {
             state.tasks.training().is_some_and(Task::is_over)
