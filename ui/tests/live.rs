@@ -368,10 +368,7 @@ fn the_next_run_of_an_experiment_has_curves_and_verdicts_of_its_own() {
     assert_eq!(live.state.pages.live.figures().loss.len(), 3);
     let mut harness = live.shown();
     assert!(has(&harness, "run 2 of 6, arm nf4, seed 3407"));
-    assert!(
-        !has(&harness, "at step 7"),
-        "that was the run before"
-    );
+    assert!(!has(&harness, "at step 7"), "that was the run before");
     harness.get_by_label("See what they say together").click();
     harness.run_ok();
     assert!(matches!(harness.state().asked[..], [Command::Go(Page::Compare)]));

@@ -45,7 +45,10 @@ impl MoneyView {
                 "The card took {} W while it was read, which is too little of the time to tell its energy.",
                 number(watts)
             ),
-            (None, _) => "Not measured: no sensor told power or energy, so what the training used is unknown.".to_owned(),
+            (None, _) => {
+                "Not measured: no sensor told power or energy, so what the training used is unknown."
+                    .to_owned()
+            }
         };
         let unread = "not measured: no sensor told";
         let unstated = "give --tariff, the price of a kilowatt-hour";
