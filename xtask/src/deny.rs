@@ -161,7 +161,11 @@ impl Rules {
             }
         }
         // Git and other registries can change what a version is. The registry that most come from is the usual one.
-        let usual = most_common(foreign.iter().filter_map(|package| package.source.as_deref()));
+        let sources: Vec<&str> = foreign
+            .iter()
+            .filter_map(|package| package.source.as_deref())
+            .collect();
+        let usual = most_common(&sources);
         for package in &foreign {
             let source = package.source.as_deref().unwrap_or_default();
             let denied = if source.starts_with("git+") {
@@ -203,9 +207,9 @@ impl Rules {
     }
 }
 
-fn most_common<'a>(all: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
-    let count = |one: &str| all.clone().filter(|other| *other == one).count();
-    all.clone().max_by_key(|one| count(one))
+fn most_common<'a>(all: &[&'a str]) -> Option<&'a str> {
+    let count = |one: &str| all.iter().filter(|other| **other == one).count();
+    all.iter().copied().max_by_key(|one| count(one))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub(super) fn headline(experiment: &ExperimentRecord) -> Headline {
         .map(|result| format!("Pass criterion, written before: {}", result.sentence))
         .collect();
     if let Some(ladder) = &experiment.ladder {
+        details.insert(0, capitalised(&ladder.sentence));
         let losses = ladder.gap.steps.iter().filter(|step| step.lost_share > 0.0);
         details.extend(losses.map(|step| {
             format!(
@@ -35,7 +36,14 @@ pub(super) fn headline(experiment: &ExperimentRecord) -> Headline {
         } else {
             Verdict::Ok
         };
-        return Headline::new(verdict, capitalised(&ladder.sentence), details);
+        let said = ladder.gap.steps.last().map(|last| {
+            format!(
+                "\"{}\" turns {} of this device's measured peak into useful work",
+                last.name,
+                percent(last.peak_share)
+            )
+        });
+        return Headline::new(verdict, said.unwrap_or_else(|| title.to_owned()), details);
     }
     let leading = leading(comparison);
     let first = leading.and_then(|pair| pair.figures.first());

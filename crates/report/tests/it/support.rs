@@ -343,6 +343,9 @@ pub(crate) fn experiment_of(arms: &[ArmOf<'_>]) -> ExperimentRecord {
     }
 }
 
+/// An arm of the ladder: its name, what it measures, what it changes, by which figure, and its three runs.
+type Rung<'a> = (&'a str, Measures, Vec<Change>, Metric, [f64; 3]);
+
 /// Where the time goes: products, a training, and one that computes layers again, three runs each.
 pub(crate) fn ladder() -> ExperimentRecord {
     let kept: [f64; 3] = [0.040, 0.042, 0.038];
@@ -354,7 +357,7 @@ pub(crate) fn ladder() -> ExperimentRecord {
         from: from.into(),
         to: to.into(),
     };
-    let arms: [(&str, Measures, Vec<Change>, Metric, [f64; 3]); 4] = [
+    let arms: [Rung<'_>; 4] = [
         ("training", Measures::Training, vec![], Metric::UsefulTflops, kept),
         (
             "layers computed again",

@@ -124,14 +124,14 @@ impl<'a> Curve<'a> {
     fn drawing(&self) -> Drawing {
         let columns = Columns::of(&self.x, self.pixels_per_point);
         if self.series.between(self.x.low, self.x.high).len() <= columns.count {
-            self.from_value_to_value(columns.count)
+            self.value_to_value(columns.count)
         } else {
             self.by_columns(columns)
         }
     }
 
     /// Through the finite values, with gaps where there is none between two of them. One between two gaps is a dot.
-    fn from_value_to_value(&self, columns: usize) -> Drawing {
+    fn value_to_value(&self, columns: usize) -> Drawing {
         let mut runs: Vec<Vec<Pos2>> = vec![Vec::new()];
         let mut before = None;
         for Point { index, x, y } in self.series.thinned(self.x.low, self.x.high, columns) {

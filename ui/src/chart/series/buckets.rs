@@ -87,12 +87,11 @@ impl Levels {
         let mut level = 0;
         while entries.is_multiple_of(fan) {
             let first = entries - fan;
-            let (start, span) = match level {
-                0 => (x[first], Span::of_values(&y[first..])),
-                _ => {
-                    let below: &Level = &self.0[level - 1];
-                    (below.starts[first], Span::of_all(&below.spans[first..]))
-                }
+            let (start, span) = if level == 0 {
+                (x[first], Span::of_values(&y[first..]))
+            } else {
+                let below: &Level = &self.0[level - 1];
+                (below.starts[first], Span::of_all(&below.spans[first..]))
             };
             if self.0.len() == level {
                 self.0.push(Level::default());
