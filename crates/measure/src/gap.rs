@@ -223,6 +223,18 @@ pub struct Ladder {
     pub sentence: String,
 }
 
+impl Ladder {
+    /// What it comes to, short enough for a headline; `None` without a level.
+    pub fn headline(&self) -> Option<String> {
+        let last = self.gap.steps.last()?;
+        Some(format!(
+            "\"{}\" turns {:.1} % of this device's measured peak into useful work",
+            last.name,
+            100.0 * last.peak_share
+        ))
+    }
+}
+
 /// What the arms' figures alone do not say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Around {

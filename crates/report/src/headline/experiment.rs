@@ -36,14 +36,8 @@ pub(super) fn headline(experiment: &ExperimentRecord) -> Headline {
         } else {
             Verdict::Ok
         };
-        let said = ladder.gap.steps.last().map(|last| {
-            format!(
-                "\"{}\" turns {} of this device's measured peak into useful work",
-                last.name,
-                percent(last.peak_share)
-            )
-        });
-        return Headline::new(verdict, said.unwrap_or_else(|| title.to_owned()), details);
+        let said = ladder.headline().unwrap_or_else(|| title.to_owned());
+        return Headline::new(verdict, said, details);
     }
     let leading = leading(comparison);
     let first = leading.and_then(|pair| pair.figures.first());

@@ -26,6 +26,8 @@ pub(super) fn ladder_ui(
     let Some(ladder) = &experiment.ladder else { return };
     let gap = &ladder.gap;
     widgets::panel(ui, "From the peak to a training", |ui| {
+        ui.add(Label::new(capitalised(&ladder.sentence)).wrap());
+        ui.add_space(theme::GRID);
         let levels: Vec<WaterfallLevel<'_>> = gap
             .steps
             .iter()

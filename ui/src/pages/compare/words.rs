@@ -48,7 +48,7 @@ pub(super) fn headline(
 /// What an experiment came to.
 pub(super) fn sentence(experiment: &ExperimentState) -> String {
     if let Some(ladder) = &experiment.ladder {
-        return capitalised(&ladder.sentence);
+        return ladder.headline().unwrap_or_else(|| capitalised(&ladder.sentence));
     }
     if let Some(verdict) = experiment.comparison.verdict() {
         return capitalised(&verdict);
