@@ -190,6 +190,9 @@ def compare_bytes(engine: Engine, work: Path) -> dict[str, Any]:
 def four_bit_model(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
     """The model with its base in 4 bits, as users of transformers and bitsandbytes load it, computing in 32 bits."""
     if not (folder / "config.json").exists():
+        # Weights that were read from GGUF are plain floats by now; transformers still takes the model for a quantised one.
+        vars(model).pop("hf_quantizer", None)
+        vars(model.config).pop("quantization_config", None)
         model.save_pretrained(folder)
     config = BitsAndBytesConfig(
         load_in_4bit=True,
