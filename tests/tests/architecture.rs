@@ -58,8 +58,33 @@ fn only_the_engine_links_libtorch() {
 
 #[test]
 fn only_the_window_knows_egui() {
-    for library in ["eframe", "egui", "egui_extras", "rfd"] {
+    for library in ["eframe", "egui", "egui_extras"] {
         assert_eq!(dependents(library), ["tunesmith-ui"], "{library}");
+    }
+    // On Windows and macOS the shell asks with it too.
+    assert_eq!(dependents("rfd"), ["tunesmith-shell", "tunesmith-ui"]);
+}
+
+#[test]
+fn only_the_shell_knows_tauri() {
+    for library in [
+        "tauri",
+        "tauri-plugin-notification",
+        "tauri-plugin-single-instance",
+        "tauri-plugin-updater",
+    ] {
+        assert_eq!(dependents(library), ["tunesmith-shell"], "{library}");
+    }
+    // Of the shell itself only its desktop does.
+    let source = root().join("src-tauri/src");
+    for entry in std::fs::read_dir(&source).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for word in ["tauri::", "tauri_plugin", "gtk::"] {
+                assert!(!text.contains(word), "{} knows {word}", path.display());
+            }
+        }
     }
 }
 
@@ -92,6 +117,7 @@ fn nothing_depends_on_a_program() {
     for program in [
         "tunesmith-cli",
         "tunesmith-engine",
+        "tunesmith-shell",
         "tunesmith-xtask",
         "tunesmith-tests",
         "tunesmith-ui",

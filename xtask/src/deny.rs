@@ -233,11 +233,8 @@ unknown-git = "deny"
 
     /// Kind and package of each fault that such a package has beside one that has none.
     fn faults_of(name: &str, license: &str, source: &str) -> Vec<(&'static str, String)> {
-        let all = workspace(&[
-            package("good", "MIT", REGISTRY),
-            package("fine", "MIT", REGISTRY),
-            package(name, license, source),
-        ]);
+        let good = [package("good", "MIT", REGISTRY), package("fine", "MIT", REGISTRY)];
+        let all = workspace(&good, &package(name, license, source));
         let faults = Rules::parse(RULES).unwrap().faults(&all).unwrap();
         faults
             .into_iter()

@@ -6,12 +6,14 @@ mod check_report;
 mod console;
 mod deny;
 mod dependencies;
+mod dist;
 mod fit;
 mod fuzz;
 mod gain;
 mod levers;
 mod packages;
 mod prepare;
+mod shell;
 mod soak;
 mod test;
 mod window;
@@ -81,6 +83,10 @@ enum Task {
     Soak(soak::Soak),
     /// Hold licences, unwanted crates and sources of all dependencies to deny.toml
     Deny(deny::Deny),
+    /// Make what users install, and test it: archive, deb, rpm here, the others by Tauri's bundler
+    ///
+    /// Writes target/dist/packages with SHA256SUMS. The first build takes about 20 minutes on two cores.
+    Dist(dist::Dist),
     /// Render the app's icon in all sizes and forms from its drawings in assets/icons
     Icons,
     /// Run a command that ends when standard input closes (used by this program itself)
@@ -149,6 +155,8 @@ enum Bench {
     Hf(Reference),
     /// Of the window: charts of a million points, ten thousand runs, a flood of events, the first frame
     Window(Record),
+    /// Of the installed app while nothing runs: private memory and wake-ups
+    Shell(Record),
     /// Of the engine alone: a training step with levers taken away, one by one and together
     Levers(Record),
     /// Of the memory model: predicted beside measured over 21 settings, and what earlier tries corrected
@@ -224,6 +232,7 @@ fn run(task: Task) -> Result<u8> {
             compare(&options, "bench", "bench_hf.py", &[("--tunesmith", program)])
         }
         Task::Bench(Bench::Window(options)) => window::run(options.consent.yes, options.json),
+        Task::Bench(Bench::Shell(options)) => shell::run(options.consent.yes, options.json),
         Task::Bench(Bench::Levers(options)) => levers::run(options.consent.yes, options.json),
         Task::Bench(Bench::Fit(options)) => fit::run(options.consent.yes, options.json),
         Task::DeviceCheck(check) => check_device(&check),
@@ -232,6 +241,7 @@ fn run(task: Task) -> Result<u8> {
         Task::CheckReport(options) => check_report::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::Deny(options) => deny::run(&options),
+        Task::Dist(options) => dist::run(&options),
         Task::Icons => render_icons(),
     }
 }

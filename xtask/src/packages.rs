@@ -23,6 +23,20 @@ enum Missing {
     Keys,
     /// What the window opens to read the keyboard with.
     Keyboard,
+    /// What builds find libraries with.
+    PkgConfig,
+    /// What shows reports in the installed app.
+    WebKit,
+    /// A session's bus, for the app's tests.
+    Bus,
+    /// What packs debs and reads from programs which packages they need.
+    DebTools,
+    /// What packs rpms.
+    RpmTools,
+    /// What checks menu entries.
+    MenuCheck,
+    /// What checks descriptions for software centres.
+    DescriptionCheck,
 }
 
 /// What a command needs of the system.
@@ -32,6 +46,8 @@ pub(crate) enum For {
     Engine,
     /// The tests too, which draw the window.
     Tests,
+    /// Making packages and testing them.
+    Packages,
 }
 
 /// A system's installer.
@@ -70,6 +86,20 @@ impl Manager {
             (_, Missing::Keys) => "xdotool",
             (Self::Apt, Missing::Keyboard) => "libxkbcommon-x11-0",
             (Self::Dnf | Self::Pacman, Missing::Keyboard) => "libxkbcommon-x11",
+            (Self::Apt, Missing::PkgConfig) => "pkg-config",
+            (Self::Dnf | Self::Pacman, Missing::PkgConfig) => "pkgconf",
+            (Self::Apt, Missing::WebKit) => "libwebkit2gtk-4.1-dev",
+            (Self::Dnf, Missing::WebKit) => "webkit2gtk4.1-devel",
+            (Self::Pacman, Missing::WebKit) => "webkit2gtk-4.1",
+            (Self::Apt | Self::Pacman, Missing::Bus) => "dbus",
+            (Self::Dnf, Missing::Bus) => "dbus-daemon",
+            (Self::Apt | Self::Dnf, Missing::DebTools) => "dpkg-dev",
+            (Self::Pacman, Missing::DebTools) => "dpkg",
+            (Self::Apt, Missing::RpmTools) => "rpm",
+            (Self::Dnf, Missing::RpmTools) => "rpm-build",
+            (Self::Pacman, Missing::RpmTools) => "rpm-tools",
+            (_, Missing::MenuCheck) => "desktop-file-utils",
+            (_, Missing::DescriptionCheck) => "appstream",
         }
     }
 
@@ -154,6 +184,13 @@ fn describe(missing: &[Missing]) -> String {
             Missing::Display => "Xvfb",
             Missing::Keys => "xdotool",
             Missing::Keyboard => "libxkbcommon for X11",
+            Missing::PkgConfig => "pkg-config",
+            Missing::WebKit => "WebKitGTK 4.1 to build against",
+            Missing::Bus => "dbus-daemon",
+            Missing::DebTools => "dpkg-shlibdeps",
+            Missing::RpmTools => "rpmbuild",
+            Missing::MenuCheck => "desktop-file-validate",
+            Missing::DescriptionCheck => "appstreamcli",
         })
         .collect();
     names.join(", ")
@@ -172,10 +209,27 @@ fn find_missing(setup: &Setup, purpose: For) -> Vec<Missing> {
     if setup.find_uv().is_none() && !python.is_ok_and(|python| has_pip(&python)) {
         missing.push(Missing::Pip);
     }
-    if purpose == For::Tests && cfg!(target_os = "linux") {
+    if purpose != For::Engine && cfg!(target_os = "linux") {
         missing.extend(missing_for_windows());
+        missing.extend(missing_for_the_app());
+    }
+    if purpose == For::Packages && cfg!(target_os = "linux") {
+        missing.extend(missing_for_packages());
     }
     missing
+}
+
+/// What packs packages and checks them. Other systems have one tool for it, which npm brings.
+fn missing_for_packages() -> Vec<Missing> {
+    [
+        ("dpkg-shlibdeps", Missing::DebTools),
+        ("rpmbuild", Missing::RpmTools),
+        ("desktop-file-validate", Missing::MenuCheck),
+        ("appstreamcli", Missing::DescriptionCheck),
+    ]
+    .into_iter()
+    .filter_map(|(program, what)| (!on_path(program)).then_some(what))
+    .collect()
 }
 
 /// What draws a window where there is no screen and no card. Other systems than Linux have a screen.
@@ -198,6 +252,23 @@ fn missing_for_windows() -> Vec<Missing> {
         (on_path("Xvfb"), Missing::Display),
         (on_path("xdotool"), Missing::Keys),
         (keyboard, Missing::Keyboard),
+    ]
+    .into_iter()
+    .filter_map(|(there, what)| (!there).then_some(what))
+    .collect()
+}
+
+/// What the installed app is built against and tested with. Other systems have a webview and no bus.
+fn missing_for_the_app() -> Vec<Missing> {
+    let webkit = Command::new("pkg-config")
+        .args(["--exists", "webkit2gtk-4.1"])
+        .stdin(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    [
+        (on_path("pkg-config"), Missing::PkgConfig),
+        (webkit, Missing::WebKit),
+        (on_path("dbus-daemon"), Missing::Bus),
     ]
     .into_iter()
     .filter_map(|(there, what)| (!there).then_some(what))

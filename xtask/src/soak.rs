@@ -1,5 +1,6 @@
 //! `cargo xtask soak`: kills a training of a tiny model again and again and compares its numbers with those of one that was
-//! left alone. The work is the test `soaking` of the package `tunesmith-tests`, with more kills than a test run has time for.
+//! left alone; and kills the installed app's shell, window and engine in every combination, and looks at what is left. The work
+//! is the tests `soaking` and `shelling` of the package `tunesmith-tests`, with more kills than a test run has time for.
 
 use std::io::Write as _;
 
@@ -11,11 +12,15 @@ use tunesmith_setup::process::{self, Output};
 
 use crate::console::Stages;
 use crate::gain::{Machine, revision, this_machine};
+use crate::packages::For;
 use crate::prepare::Prepared;
 use crate::workspace::Workspace;
 use crate::{Consent, ExitWith};
 
-const TEST: &str = "soaking::a_run_that_is_killed_again_and_again_ends_with_the_same_numbers";
+const TESTS: [&str; 2] = [
+    "soaking::a_run_that_is_killed_again_and_again_ends_with_the_same_numbers",
+    "shelling::whatever_is_killed_leaves_no_orphan_no_lost_step_and_no_half_written_file",
+];
 
 #[derive(Args)]
 pub(crate) struct Soak {
@@ -24,6 +29,9 @@ pub(crate) struct Soak {
     /// How often the training is killed
     #[arg(long, value_name = "N", default_value_t = 50)]
     kills: u32,
+    /// How often a shell, its window and its engine are killed, in every combination; Linux only
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    shell_kills: u32,
     /// The seed of the moments at which it is killed
     #[arg(long, value_name = "N", default_value_t = 3407)]
     seed: u64,
@@ -48,7 +56,7 @@ struct Record {
 
 pub(crate) fn run(options: &Soak) -> Result<u8> {
     let mut stages = Stages::new(Prepared::STAGES + 2);
-    let prepared = Prepared::new(options.consent.yes, &mut stages)?;
+    let prepared = Prepared::with_packages(For::Tests, options.consent.yes, &mut stages)?;
     let workspace = Workspace::find()?;
     stages.begin("build", "what the tests need");
     let mut command = workspace.cargo_with_torch(&prepared);
@@ -60,28 +68,39 @@ pub(crate) fn run(options: &Soak) -> Result<u8> {
     }
     stages.end("built");
 
-    let file = workspace.target.join("soak.json");
-    // An older record must not be taken for this one.
-    let _ = std::fs::remove_file(&file);
-    stages.begin("soak", &format!("{} kills", options.kills));
+    let files = ["soak.json", "shell-soak.json"].map(|name| workspace.target.join(name));
+    for file in &files {
+        // An older record must not be taken for this one.
+        let _ = std::fs::remove_file(file);
+    }
+    stages.begin(
+        "soak",
+        &format!("{} and {} kills", options.kills, options.shell_kills),
+    );
     let mut command = workspace.cargo_with_torch(&prepared);
     command
-        .args(["test", "--workspace", "--test", "it", "--", "--exact", TEST])
+        .args(["test", "--workspace", "--test", "it", "--", "--exact"])
+        .args(TESTS)
         .env("TUNESMITH_SOAK_KILLS", options.kills.to_string())
         .env("TUNESMITH_SOAK_SEED", options.seed.to_string())
-        .env("TUNESMITH_SOAK_RECORD", &file);
+        .env("TUNESMITH_SOAK_RECORD", &files[0])
+        .env("TUNESMITH_SHELL_KILLS", options.shell_kills.to_string())
+        .env("TUNESMITH_SHELL_SOAK_RECORD", &files[1]);
     let start = std::time::Instant::now();
     let ended = prepared.run(&command, Output::ToStderr)?;
-    // The record is there even where the test found something wrong.
-    let text = std::fs::read_to_string(&file);
-    if let Ok(text) = text {
+    // The records are there even where a test found something wrong.
+    let mut soaked = Map::new();
+    for text in files.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
+        soaked.extend(serde_json::from_str::<Map<String, Value>>(&text).context("a test wrote no JSON")?);
+    }
+    if !soaked.is_empty() {
         let record = Record {
             date: jiff::Zoned::now().date().to_string(),
             revision: revision(&workspace.root),
             machine: this_machine(),
             torch: prepared.engine_env.version.clone(),
             secs: start.elapsed().as_secs_f64().round(),
-            soaked: serde_json::from_str(&text).context("the test wrote no JSON")?,
+            soaked,
         };
         let text = serde_json::to_string_pretty(&record)?;
         if options.json {
@@ -92,7 +111,7 @@ pub(crate) fn run(options: &Soak) -> Result<u8> {
     }
     if !ended.status.success() {
         stages.fail();
-        eprintln!("error: the training did not come through its kills; the test says why above");
+        eprintln!("error: not everything came through its kills; the tests say why above");
         bail!(ExitWith(process::exit_code(ended.status).max(1)));
     }
     stages.end("passed");

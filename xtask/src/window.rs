@@ -13,11 +13,11 @@ use crate::packages::For;
 use crate::prepare::Prepared;
 use crate::workspace::Workspace;
 
-/// The benchmarks: name in the record, package, example.
-const BENCHES: [(&str, &str, &str); 3] = [
-    ("charts", "tunesmith-ui", "bench_charts"),
-    ("runs", "tunesmith-lab", "list_runs"),
-    ("flood", "tunesmith-tests", "bench_window"),
+/// The benchmarks: name in the record, example.
+const BENCHES: [(&str, &str); 3] = [
+    ("charts", "bench_charts"),
+    ("runs", "list_runs"),
+    ("flood", "bench_window"),
 ];
 
 /// How often the window is opened to see how long its first frame takes.
@@ -31,7 +31,7 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
     build(&workspace, &prepared, &mut stages)?;
     let mut record = serde_json::Map::new();
     let mut missed = Vec::new();
-    for (name, _, example) in BENCHES {
+    for (name, example) in BENCHES {
         stages.begin(name, example);
         let program = workspace.target.join("debug/examples").join(example);
         let (value, met) = measured(&mut Command::new(program))?;
@@ -64,9 +64,16 @@ pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
 fn build(workspace: &Workspace, prepared: &Prepared, stages: &mut Stages) -> Result<()> {
     stages.begin("build", "the window, its service, and the benchmarks");
     let mut command = workspace.cargo();
-    command.args(["build", "-p", "tunesmith-ui", "-p", "tunesmith-cli", "--bins"]);
-    for (_, package, example) in BENCHES {
-        command.args(["-p", package, "--example", example]);
+    command.args([
+        "build",
+        "--workspace",
+        "--bin",
+        "tunesmith-ui",
+        "--bin",
+        "tunesmith",
+    ]);
+    for (_, example) in BENCHES {
+        command.args(["--example", example]);
     }
     let ended = prepared.run(&command, Output::ToStderr)?;
     if !ended.status.success() {
@@ -138,7 +145,7 @@ fn first_frames(workspace: &Workspace) -> Result<Value> {
 }
 
 /// The display at hand, or one without a screen for as long as this lives.
-struct Display {
+pub(crate) struct Display {
     own: Option<(Child, String)>,
 }
 
@@ -147,6 +154,11 @@ impl Display {
         if std::env::var_os("DISPLAY").is_some() || std::env::var_os("WAYLAND_DISPLAY").is_some() {
             return Ok(Self { own: None });
         }
+        Self::own()
+    }
+
+    /// One without a screen, whatever is at hand. Every user of this machine may draw on it.
+    pub(crate) fn own() -> Result<Self> {
         // It finds a free number and says which.
         let mut server = Command::new("Xvfb")
             .args([
@@ -157,6 +169,7 @@ impl Display {
                 "1280x820x24",
                 "-nolisten",
                 "tcp",
+                "-ac",
             ])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -168,6 +181,11 @@ impl Display {
         Ok(Self {
             own: Some((server, format!(":{}", number.trim()))),
         })
+    }
+
+    /// Its name, where it is one without a screen.
+    pub(crate) fn name(&self) -> &str {
+        self.own.as_ref().map_or("", |(_, name)| name)
     }
 
     fn apply(&self, command: &mut Command) {

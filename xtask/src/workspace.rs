@@ -109,7 +109,8 @@ impl Workspace {
         command
     }
 
-    /// The stage that builds the engine, the command line program and `more` packages.
+    /// The stage that builds the engine, the command line program and `more` programs. Of the whole workspace, so that
+    /// dependencies get the features that they have in the tests, and are compiled once for both.
     pub(crate) fn build(&self, prepared: &Prepared, more: &[&str], stages: &mut Stages) -> Result<()> {
         let note = if self.engine().exists() {
             "what has changed since the last build"
@@ -118,8 +119,13 @@ impl Workspace {
         };
         stages.begin("build", note);
         let mut command = self.cargo_with_torch(prepared);
-        command.args(["build", "-p", "tunesmith-cli", "-p", "tunesmith-engine"]);
-        command.args(more.iter().flat_map(|package| ["-p", package]));
+        command.args(["build", "--workspace"]);
+        command.args(
+            ["tunesmith", "tunesmith-engine"]
+                .iter()
+                .chain(more)
+                .flat_map(|program| ["--bin", program]),
+        );
         let ended = prepared.run(&command, Output::ToStderr)?;
         if !ended.status.success() {
             eprintln!("error: the build failed; cargo says why above");

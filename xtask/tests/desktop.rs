@@ -32,7 +32,7 @@ fn entry() -> BTreeMap<String, String> {
     keys
 }
 
-/// Validators read more than these tests do; they are not on every machine.
+/// Validators read more than these tests do; they are not on every machine, `cargo xtask dist` brings them.
 fn validate(program: &str, arguments: &[&str], file: &str) {
     let run = Command::new(program)
         .args(arguments)

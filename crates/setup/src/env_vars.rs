@@ -28,6 +28,9 @@ pub const MEMORY_FRACTION: &str = "TUNESMITH_MEMORY_FRACTION";
 /// The program `tunesmith`, for a window that does not find it beside itself.
 pub const PROGRAM: &str = "TUNESMITH_PROGRAM";
 
+/// The window's program, for a shell that does not find `tunesmith-ui` beside itself.
+pub const WINDOW: &str = "TUNESMITH_WINDOW";
+
 /// What draws the window, against what worked last: `wgpu`, `wgpu-gl`, `glow` or `software`.
 pub const RENDERER: &str = "TUNESMITH_RENDERER";
 

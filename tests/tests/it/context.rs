@@ -42,7 +42,15 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(tempfile::tempdir().unwrap())
+    }
+
+    /// One in a folder of this one, whatever its name.
+    pub(crate) fn within(outer: &Path) -> Self {
+        Self::in_folder(tempfile::tempdir_in(outer).unwrap())
+    }
+
+    fn in_folder(folder: TempDir) -> Self {
         tiny_model::write(&folder.path().join("model"));
         let rows: String = (0..6)
             .map(|n| {

@@ -9,6 +9,7 @@
 mod bad_input;
 mod command_line;
 mod context;
+mod desktop;
 mod experimenting;
 #[cfg(feature = "inject-faults")]
 mod faults;
@@ -21,10 +22,12 @@ mod real_engine;
 mod reporting;
 mod resuming;
 mod serving;
+mod shelling;
 mod soaking;
 mod sources;
 mod supervising;
 mod tiny_model;
+mod updating;
 mod window;
 #[cfg(target_os = "linux")]
 mod window_for_real;

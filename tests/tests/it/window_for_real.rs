@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::context::{Home, built, wait_until};
 
 /// A display without a screen, for as long as this lives.
-struct Display {
+pub(crate) struct Display {
     server: Child,
     name: String,
 }
 
 impl Display {
-    fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let mut server = Command::new("Xvfb")
             .args([
                 "-displayfd",
@@ -44,7 +44,7 @@ impl Display {
     }
 
     /// Lets xdotool do something; whether it could.
-    fn xdotool(&self, words: &[&str]) -> bool {
+    pub(crate) fn xdotool(&self, words: &[&str]) -> bool {
         let done = Command::new("xdotool")
             .env("DISPLAY", &self.name)
             .args(words)
@@ -53,6 +53,11 @@ impl Display {
             .status();
         done.expect("xdotool is there: `cargo xtask test` installs it")
             .success()
+    }
+
+    /// By which a program finds it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     fn press(&self, keys: &str) {

@@ -48,6 +48,28 @@ impl DeviceHolder {
         }
     }
 
+    /// Whoever holds a device now, of all whose locks lie in `<data dir>/locks`.
+    ///
+    /// # Errors
+    /// [`FileError`] where a lock cannot be looked at.
+    pub fn all(data_dir: &Path) -> Result<Vec<Self>, FileError> {
+        let folder = data_dir.join("locks");
+        let mut held = Vec::new();
+        // Without the folder nothing was ever held.
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|extension| extension != "lock") {
+                continue;
+            }
+            match open(&path)?.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => held.push(Self::read(&path.with_extension("holder"))),
+                Err(TryLockError::Error(source)) => return Err(FileError::new(&path, "locked", source)),
+            }
+        }
+        Ok(held)
+    }
+
     /// `run X (pid 1, since 2026-01-01T00:00:00Z)`.
     pub fn words(&self) -> String {
         let since = if self.since.is_empty() {
@@ -261,9 +283,25 @@ mod tests {
         );
         assert!(text.starts_with(&start), "{text}");
         assert!(error.hints()[0].contains("--wait"), "{:?}", error.hints());
-        DeviceLock::take(home.path(), "cpu", "run-b").unwrap();
+        let second = DeviceLock::take(home.path(), "cpu", "run-b").unwrap();
         drop(first);
         DeviceLock::take(home.path(), "cuda:0", "run-b").unwrap();
+        drop(second);
+    }
+
+    #[test]
+    fn whoever_holds_a_device_is_found_for_as_long_as_it_does() {
+        let home = tempfile::tempdir().unwrap();
+        let held = || -> Vec<String> {
+            let holders = DeviceHolder::all(home.path()).unwrap();
+            holders.into_iter().map(|holder| holder.run).collect()
+        };
+        assert!(held().is_empty(), "nothing was ever held");
+        let card = DeviceLock::take(home.path(), "cuda:0", "run-a").unwrap();
+        drop(DeviceLock::take(home.path(), "cpu", "run-b").unwrap());
+        assert_eq!(held(), ["run-a"]);
+        drop(card);
+        assert!(held().is_empty());
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub const UPDATES_FILE: &str = "updates.toml";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateSettings {
+    /// The app; its key is the one that `tauri signer generate` prints.
+    pub app: Option<Source>,
     /// The knowledge files; their key is the one that `minisign -G` prints.
     pub knowledge: Option<Source>,
 }
@@ -60,15 +62,16 @@ impl UpdateSettings {
             Err(error) => return Err(wrong(error.to_string())),
         };
         let settings: Self = toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
-        if let Some(source) = &settings.knowledge {
+        for (name, source) in [("app", &settings.app), ("knowledge", &settings.knowledge)] {
+            let Some(source) = source else { continue };
             if !is_safe(&source.address) {
                 return Err(wrong(format!(
-                    "knowledge: {} does not begin with https://",
+                    "{name}: {} does not begin with https://",
                     source.address
                 )));
             }
             if source.public_key.trim().is_empty() {
-                return Err(wrong("knowledge: there is no public key".to_owned()));
+                return Err(wrong(format!("{name}: there is no public key")));
             }
         }
         Ok(settings)

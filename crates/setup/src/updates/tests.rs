@@ -262,12 +262,13 @@ fn settings_are_off_until_they_name_a_safe_address_and_a_key() {
     let settings =
         load("[knowledge]\naddress = \"https://example.org/knowledge.json\"\npublic_key = \"RWQ\"\n")
             .unwrap();
+    assert_eq!(settings.app, None);
     assert_eq!(settings.knowledge.unwrap().public_key, "RWQ");
     for wrong in [
         "[knowledge]\naddress = \"http://example.org/knowledge.json\"\npublic_key = \"RWQ\"\n",
-        "[knowledge]\naddress = \"file:///tmp/latest.json\"\npublic_key = \"RWQ\"\n",
-        "[knowledge]\naddress = \"https://example.org/latest.json\"\npublic_key = \" \"\n",
-        "[knowledge]\naddress = \"https://example.org/latest.json\"\n",
+        "[app]\naddress = \"file:///tmp/latest.json\"\npublic_key = \"RWQ\"\n",
+        "[app]\naddress = \"https://example.org/latest.json\"\npublic_key = \" \"\n",
+        "[app]\naddress = \"https://example.org/latest.json\"\n",
         "[novelty]\n",
         "address",
     ] {

@@ -1,0 +1,6 @@
+//! Checks the configuration and the capabilities of the app.
+
+fn main() {
+    #[cfg(feature = "desktop")]
+    tauri_build::build();
+}
