@@ -179,10 +179,13 @@ mod logind {
         use super::super::Awake;
         use super::*;
 
+        /// What was asked of it: what is inhibited, by whom, why, and how.
+        type Asked = Arc<Mutex<Vec<(String, String, String, String)>>>;
+
         /// logind as far as this program knows it: it gives away the writing end of a pipe, and the reading end says
         /// when that was closed.
         struct FakeLogind {
-            asked: Arc<Mutex<Vec<(String, String, String, String)>>>,
+            asked: Asked,
             locks: std::sync::mpsc::Sender<PipeReader>,
             refuses: bool,
         }
@@ -207,7 +210,7 @@ mod logind {
         }
 
         struct Bench {
-            asked: Arc<Mutex<Vec<(String, String, String, String)>>>,
+            asked: Asked,
             locks: Receiver<PipeReader>,
             awake: Awake,
             refusals: Receiver<String>,
@@ -241,7 +244,7 @@ mod logind {
                 let client = Builder::async_io_unix_stream(here).p2p().build()?;
                 let served = server.recv().unwrap()?;
                 std::thread::spawn(move || {
-                    std::thread::park_timeout(Duration::from_secs(60));
+                    std::thread::park_timeout(Duration::from_mins(1));
                     drop(served);
                 });
                 Ok(client)

@@ -55,7 +55,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<u8>, ReportError> {
         file: file.to_owned(),
         source,
     };
-    if !file.extension().is_some_and(|extension| extension == "html") {
+    if file.extension().is_none_or(|extension| extension != "html") {
         return Err(ReportError::NoReport(file.to_owned()));
     }
     let mut page = Vec::new();

@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn tray(status: &str) -> Tray {
-        Tray::new(Mark::Running, status.to_owned(), String::new(), &[])
+        Tray::new(Mark::Running, status.to_owned(), "", &[])
     }
 
     #[test]

@@ -329,7 +329,7 @@ pub(crate) mod tests {
             "Fine-tuning: step 12 of 1,200, 30 s left"
         );
         assert_eq!(
-            running.sentence(now + Duration::from_secs(300)),
+            running.sentence(now + Duration::from_mins(5)),
             "Fine-tuning: step 12 of 1,200"
         );
         let resume = TaskWork::Resume { run: "r2".to_owned() };

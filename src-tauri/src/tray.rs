@@ -73,7 +73,7 @@ pub(crate) struct Tray {
 
 impl Tray {
     /// The tray with these entries open; all others are shown and cannot be chosen.
-    pub(crate) fn new(mark: Mark, status: String, update: String, open: &[Item]) -> Self {
+    pub(crate) fn new(mark: Mark, status: String, update: &str, open: &[Item]) -> Self {
         let entries = Item::ALL.map(|item| {
             let text = match item {
                 Item::Status => status.clone(),
@@ -81,7 +81,7 @@ impl Tray {
                 Item::Pause => "Pause".to_owned(),
                 Item::GoOn => "Go on".to_owned(),
                 Item::StopAndSave => "Stop and save".to_owned(),
-                Item::Update => update.clone(),
+                Item::Update => update.to_owned(),
                 Item::Quit => "Quit".to_owned(),
             };
             (text, open.contains(&item))
@@ -120,7 +120,7 @@ mod tests {
         let tray = Tray::new(
             Mark::Idle,
             "Nothing runs".to_owned(),
-            String::new(),
+            "",
             &[Item::Open, Item::Quit],
         );
         assert_eq!(tray.entries[0], ("Nothing runs".to_owned(), false));

@@ -175,7 +175,7 @@ impl Dependencies {
         self.packages.get(id)
     }
 
-    fn sorted<'a>(&'a self, ids: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<&'a Package> {
+    fn sorted(&self, ids: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<&Package> {
         let mut packages: Vec<_> = ids
             .into_iter()
             .filter_map(|id| self.packages.get(id.as_ref()))

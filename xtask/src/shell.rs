@@ -32,7 +32,7 @@ const SETTLES: Duration = Duration::from_secs(5);
 const WATCHED: Duration = Duration::from_secs(30);
 
 /// Longest time for its window to be welcomed.
-const STARTS: Duration = Duration::from_secs(60);
+const STARTS: Duration = Duration::from_mins(1);
 
 pub(crate) fn run(yes: bool, json: bool) -> Result<u8> {
     ensure!(

@@ -78,7 +78,7 @@ pub(crate) fn run(start: Start, update_only: bool) -> Result<u8> {
                 thread::spawn(move || handle.exit(updates.install_now()));
             } else {
                 let tray = tray::build(app.handle(), &start.sender);
-                thread::spawn(move || lead(start, handle, tray, updates));
+                thread::spawn(move || lead(start, &handle, tray, updates));
             }
             Ok(())
         })
@@ -101,7 +101,7 @@ fn context() -> tauri::Context {
 }
 
 /// Runs the shell beside the event loop, and ends that with it.
-fn lead(mut start: Start, app: AppHandle, tray: Option<TrayIcon>, updates: Updates) {
+fn lead(mut start: Start, app: &AppHandle, tray: Option<TrayIcon>, updates: Updates) {
     start.can.tray = tray.is_some();
     start.can.updates = updates.are_set_up();
     let mut desktop = ByTauri {

@@ -62,6 +62,6 @@ impl State {
             Update::Found(version) => format!("Install version {version}"),
             Update::Installing => "Installing an update".to_owned(),
         };
-        Tray::new(mark, status, update, &open)
+        Tray::new(mark, status, &update, &open)
     }
 }

@@ -121,13 +121,19 @@ struct Watcher {
     items: Sender<String>,
 }
 
+#[expect(
+    clippy::unused_self,
+    reason = "the interface has these, and its items are all that is of interest here"
+)]
 #[zbus::interface(name = "org.kde.StatusNotifierWatcher")]
 impl Watcher {
     fn register_status_notifier_item(&self, service: String) {
         self.items.send(service).unwrap();
     }
 
-    fn register_status_notifier_host(&self, _service: String) {}
+    fn register_status_notifier_host(&self, service: String) {
+        drop(service);
+    }
 
     #[zbus(property)]
     fn is_status_notifier_host_registered(&self) -> bool {

@@ -91,7 +91,7 @@ impl Shell {
     }
 
     pub(crate) fn windows_so_far(&self) -> usize {
-        (1..)
+        (1..=u32::MAX)
             .take_while(|number| self.windows.join(format!("{number}.pid")).exists())
             .count()
     }

@@ -77,7 +77,7 @@ impl CleanRoot {
     }
 
     /// Commands run as this user and group from here on.
-    pub(super) fn as_user(mut self, id: u32) -> Self {
+    pub(super) fn for_user(mut self, id: u32) -> Self {
         self.user = Some(id);
         self
     }

@@ -263,7 +263,7 @@ impl<'a> Trial<'a> {
             )
             .map(drop)
         })?;
-        let root = root.as_user(NOBODY);
+        let root = root.for_user(NOBODY);
         let program = |name: &str| format!("{folder}/{name}");
         steps.step("doctor", || doctor(&root, &program("tunesmith")))?;
         steps.step("a few steps of training", || {
