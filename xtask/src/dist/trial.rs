@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_package_has_its_place_in_the_clean_root() {
-        let deb = Path::new("/work/target/dist/packages/a.deb");
+        let deb = Path::new("/home/ann/target/dist/packages/a.deb");
         assert_eq!(there(deb).unwrap(), "/mnt/packages/packages/a.deb");
     }
 }
